@@ -22,7 +22,7 @@ _PREPARER: Any = postgresql.dialect().identifier_preparer  # type: ignore[no-unt
 
 P = ParamSpec("P")
 T = TypeVar("T")
-RowT = TypeVar("RowT")
+RowT = TypeVar("RowT", covariant=True)
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
@@ -188,11 +188,6 @@ class Query(NamedTuple, Generic[RowT]):
 
     statement: Statement
     parameters: dict[str, Any]
-
-
-def asked(query: Any, parameters: Any = None) -> Query[Any]:
-    """Returns the query of a statement and its parameters, or the query that is given."""
-    return query if isinstance(query, Query) else Query(query, parameters)
 
 
 class Queries:

@@ -401,7 +401,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
     ) -> Mapping[str, Any] | None:
         if version is not None and not 0 <= version < 2**31:
             return None
-        row: Mapping[str, Any] | None = await self._database.run.fetch_one(
+        row = await self._database.run.fetch_one(
             statements.select_version(
                 **where.key, version=version, chunk_count=_TOGETHER if content else 0
             )
@@ -508,7 +508,9 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
                         data=records.chunks(part),
                     )
                 )
-            return int(rows[0]["version"])
+            saved = rows[0]["version"]
+            assert saved is not None, "a file is saved with its first bytes"
+            return saved
 
         contended = is_erased = False
         while True:

@@ -27,7 +27,7 @@ from adkpg.database.transaction import Transaction
 from adkpg.errors import Busy, DatabaseError
 from adkpg.keys import APP_WIDE
 from adkpg.loops import PerLoop
-from adkpg.queries import Query, asked
+from adkpg.queries import Query, RowT
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +64,13 @@ class Runner(Source):
 
     async def fetch(
         self,
-        query: Any,
-        parameters: Any = None,
+        query: Query[RowT],
         *,
         timeout_s: float | None = None,
         policy: Policy = CALL,
         standing: str | None = None,
         attempt: Attempt | None = None,
-    ) -> list[asyncpg.Record]:
+    ) -> list[RowT]:
         """Runs one statement in one round trip, outside of any transaction, and returns its rows.
 
         Args:
@@ -85,7 +84,6 @@ class Runner(Source):
           DatabaseError: The server refused it; see `adkpg.errors`.
           InvalidInput: A parameter cannot be stored.
         """
-        query = asked(query, parameters)
         try:
             async for each in self._attempts(policy, attempt):
                 with each:

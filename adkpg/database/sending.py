@@ -7,7 +7,6 @@ and returns goes as text, and becomes here what asyncpg would have made of it. N
 """
 
 import json
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -16,14 +15,9 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, Protocol, get_args, get_origin
 from uuid import UUID
 
-from sqlalchemy import REAL, DateTime, Float, LargeBinary
-from sqlalchemy import UUID as UUIDType
-from sqlalchemy.dialects.postgresql import ARRAY
-
 from adkpg.database.statements import select_prepared
-from adkpg.queries import PLACEHOLDER, Query, quoted
+from adkpg.queries import PLACEHOLDER, Query, Statement, quoted
 
-_FLOAT = struct.Struct("f")
 _ENDS = {
     "infinity": datetime.max.replace(tzinfo=UTC),
     "-infinity": datetime.min.replace(tzinfo=UTC),
@@ -117,16 +111,16 @@ def arguments_of(query: Query[Any]) -> list[str | None]:
     return [_text(each) for each in query.statement.arguments(query.parameters)]
 
 
-def answered_by(statement: Any) -> Callable[[list[Any]], list[Any]]:
+def answered_by(statement: Statement) -> Callable[[list[Any]], list[Any]]:
     """Returns what reads a statement's rows from the one row of JSON that a function answers."""
     return partial(_answered, statement)
 
 
-def _answered(statement: Any, rows: list[Any]) -> list[Any]:
+def _answered(statement: Statement, rows: list[Any]) -> list[Any]:
     return rows_of(statement, rows[0]["answer"])
 
 
-def rows_of(statement: Any, answer: str) -> list[dict[str, Any]]:
+def rows_of(statement: Statement, answer: str) -> list[dict[str, Any]]:
     """Returns the rows of a statement, with the values that asyncpg would give."""
     readers = _readers(statement)
     found: list[dict[str, Any]] = json.loads(answer)
@@ -138,11 +132,11 @@ def rows_of(statement: Any, answer: str) -> list[dict[str, Any]]:
 
 
 @cache
-def _readers(statement: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+def _readers(statement: Statement) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     return tuple(_of_columns(statement))
 
 
-def _of_columns(statement: Any) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def _of_columns(statement: Statement) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     for name, kind in statement.columns.items():
         read = _reader(kind)
         if read is not None:
@@ -158,18 +152,7 @@ def _reader(kind: Any) -> Callable[[Any], Any] | None:
         return None if of_one is None else partial(_elements, of_one)
     if kind in _READERS:
         return _READERS[kind]
-    if isinstance(kind, ARRAY):
-        of_one = _reader(kind.item_type)
-        return None if of_one is None else partial(_elements, of_one)
-    if isinstance(kind, DateTime):
-        return _time
-    if isinstance(kind, REAL):
-        return _real
-    if isinstance(kind, LargeBinary):
-        return _bytes
-    if isinstance(kind, UUIDType):
-        return UUID
-    return float if isinstance(kind, Float) else None
+    return None
 
 
 def _elements(of_one: Callable[[Any], Any], given: Any) -> Any:
@@ -185,12 +168,6 @@ def _time(value: str) -> datetime:
 
 def _bytes(value: str) -> bytes:
     return bytes.fromhex(value.removeprefix("\\x"))
-
-
-def _real(value: float | str) -> float:
-    """A number of four bytes: its shortest text is not what it is as one of eight."""
-    (found,) = _FLOAT.unpack(_FLOAT.pack(float(value)))
-    return float(found)
 
 
 _READERS: Mapping[Any, Callable[[Any], Any]] = {

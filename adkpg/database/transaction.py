@@ -8,7 +8,7 @@ import asyncpg
 
 from adkpg.database.attempts import Attempt
 from adkpg.database.sending import Sending
-from adkpg.queries import asked
+from adkpg.queries import Query, RowT
 from adkpg.telemetry import calls
 
 _SCOPE = ("app_name", "user_id", "app_names", "user_ids", "app_delta")
@@ -65,13 +65,12 @@ class Transaction:
 
     async def fetch(
         self,
-        query: Any,
-        parameters: Any = None,
+        query: Query[RowT],
         *,
         timeout_s: float | None = None,
         standing: str | None = None,
         attempt: Attempt | None = None,
-    ) -> list[Any]:
+    ) -> list[RowT]:
         """Runs one statement and returns its rows, which are read by column name.
 
         Args:
@@ -80,7 +79,6 @@ class Transaction:
           standing: What the server is asked of itself along with it, as `Statement.text` says.
           attempt: Told what was sent, where a statement commits by itself.
         """
-        query = asked(query, parameters)
         statement, parameters = query
         if self._begun and statement.writes:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})

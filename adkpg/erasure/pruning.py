@@ -220,12 +220,14 @@ async def _prune_batch(
     planned = {row["position"]: row["reason"] for row in candidates}
     reasons = {row["position"]: row["reason"] for row in rows if row["reason"] is not None}
     surplus = [
-        row for row in rows if row["counted"] is not None and planned[row["position"]] == "surplus"
+        (row["position"], row["counted"])
+        for row in rows
+        if row["counted"] is not None and planned[row["position"]] == "surplus"
     ]
     reasons |= {
-        row["position"]: "surplus"
-        for place, row in enumerate(surplus, 1)
-        if row["counted"] - place >= (rules["max_memories"] or 0)
+        position: "surplus"
+        for place, (position, counted) in enumerate(surplus, 1)
+        if counted - place >= (rules["max_memories"] or 0)
     }
     (gone,) = await transaction.fetch(statements.erase_positions(**scope, positions=list(reasons)))
     counts = Counter(reasons.values())

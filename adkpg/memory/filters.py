@@ -13,10 +13,11 @@ from adkpg.errors import InvalidInput
 from adkpg.interface.internal import internal
 from adkpg.keys import storable
 from adkpg.memory import records
-from adkpg.sql import INDEXED_CONDITIONS
 from adkpg.timestamps import moment
 
 KINDS = ("turn", "note", "document", "fact", "summary")
+
+_INDEXED = frozenset({"kinds", "session_ids"})
 
 MOST_VALUES = 1_000
 """Most values of a condition, since each memory may be compared with each of them."""
@@ -90,10 +91,8 @@ class SearchFilters:
     @property
     @internal
     def shape(self) -> frozenset[str]:
-        """The same for `adkpg.sql.conditions`, one name for all that no index serves."""
-        return frozenset(
-            name if name in INDEXED_CONDITIONS else "others" for name in self.parameters
-        )
+        """The names of the conditions that an index may serve, and ``others`` for all the rest."""
+        return frozenset(name if name in _INDEXED else "others" for name in self.parameters)
 
     def _read(self) -> dict[str, Any]:
         parameters: dict[str, Any] = {}

@@ -219,7 +219,7 @@ def unit_vector(vector: Sequence[float]) -> list[float]:
 def vector_text(vector: Sequence[float]) -> str:
     """Returns a vector ``[d]`` in whole numbers, of a length of about a million.
 
-    `adkpg.memory.vectors.statements.unit_halfvec` reads it. A halfvec holds three digits; a float's
+    `store_vectors` reads it. A halfvec holds three digits; a float's
     seventeen take the server three times as long to receive and read.
     """
     scale = _TEXT_LENGTH / math.hypot(*vector)

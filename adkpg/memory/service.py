@@ -12,7 +12,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
-from adkpg.database import Database, Subject, UsesDatabase
+from adkpg.database import Database, Source, Subject, UsesDatabase
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
 from adkpg.interface.internal import internal
@@ -415,10 +415,11 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             return None
         user = scope_user(user_id)
         query = reading.select_memory(app_name=app_name, user_id=user, memory_id=memory_id)
-        row = await self._database.run.read(
-            lambda source: source.fetch_one(query),
-            Subject(app_name, user, memories=True),
-        )
+
+        async def read(source: Source) -> records.StoredMemory | None:
+            return await source.fetch_one(query)
+
+        row = await self._database.run.read(read, Subject(app_name, user, memories=True))
         if row is None and self._database.standby is not None:
             # Whoever has its id may know it from another process, which stored it a moment ago.
             row = await self._database.run.fetch_one(query)

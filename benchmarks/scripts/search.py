@@ -61,8 +61,9 @@ async def load(
     await database.run.fetch(vector_statements.insert_model(**model))
     row = await database.run.fetch_one(vector_statements.select_model(**model))
     assert row is not None
-    app = {"app_name": APP, "model_id": row["model_id"]}
-    await database.run.fetch(vector_statements.activate_first_model(**app))
+    await database.run.fetch(
+        vector_statements.activate_first_model(app_name=APP, model_id=row["model_id"])
+    )
     sentences = Sentences(1)
     task = progress.add_task("memories", total=sum(users.values()))
     for user, size in users.items():

@@ -119,7 +119,7 @@ async def test_what_a_caller_gets(
         if when == "under way" and happens:
             statement = _LOCKED if cause == "lock_timeout" else _LONG
             ending: Any = end(row["pid"], waits=True) if cause == _ENDED else asyncio.sleep(0)
-            await asyncio.gather(transaction.fetch(statement, {}), ending)
+            await asyncio.gather(transaction.fetch(statement), ending)
         await transaction.fetch(_PID)
 
     async with Database(database_url, settings=settings) as database:

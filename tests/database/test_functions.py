@@ -1,7 +1,7 @@
 """The functions that writes travel in are what the code calls, whatever the schema is called."""
 
 import re
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import asyncpg
 import pytest
@@ -9,10 +9,8 @@ import pytest
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, tables
 from adkpg.database.migrating import migrations
 from adkpg.errors import SchemaError
-from adkpg.sql import Call
 from tests.fakes.conversation import USER, said
 from tests.fakes.queries import QUERIES, statement_of
-from tests.fakes.statements import FUNCTIONS, shapes
 
 TYPES = {
     "str": {"text"},
@@ -39,12 +37,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         statement = statement_of(function)
         if statement.function is not None:
             found[statement.function] = (statement, get_type_hints(function))
-    for make in FUNCTIONS.values():
-        for shape in shapes(make):
-            made = make(**shape)
-            if isinstance(made, Call) and made.function is not None:
-                (parameters,) = get_args(get_type_hints(make)["return"])
-                found[made.function] = (made, get_type_hints(parameters))
     return found
 
 

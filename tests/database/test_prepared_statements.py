@@ -80,7 +80,7 @@ async def _kept(database: Database) -> dict[str, int]:
 
 
 def test_each_long_statement_says_whose_rows_it_reads_and_changes_none() -> None:
-    long = [statement for _, statement in statements() if statement.long]
+    long = [statement for _, statement, _ in statements() if statement.long]
     assert long
     for statement in long:
         assert {"app_name", "user_id"} <= set(statement.names)

@@ -6,17 +6,14 @@ from datetime import datetime
 from typing import Any
 
 import asyncpg
-from sqlalchemy.sql.base import Executable
 
-from adkpg import queries
-from adkpg.queries import Query
-from adkpg.sql import Statement
+from adkpg.queries import Query, Statement
 from adkpg.tables import SCHEMA
 
 
 async def explain(
     connection: asyncpg.Connection,
-    statement: Query[Any] | queries.Statement | Statement[Any] | Executable,
+    statement: Query[Any] | Statement,
     parameters: Mapping[str, Any] | None = None,
     *,
     generic: bool = False,
@@ -26,8 +23,6 @@ async def explain(
     asked: Any = statement
     if isinstance(statement, Query):
         asked, parameters = statement
-    elif isinstance(statement, Executable):
-        asked = Statement(statement)
     values = asked.arguments(parameters, scope)
     mode = "force_generic_plan" if generic else "force_custom_plan"
     await connection.execute(f"SET plan_cache_mode = {mode}")

@@ -138,7 +138,7 @@ def statements() -> dict[str, Any]:
     """
     return {
         f"{name} {number}": statement
-        for number, (name, statement) in enumerate(made_statements())
+        for number, (name, statement, _) in enumerate(made_statements())
         if {"app_name", "user_id"} <= set(statement.names) and statement.function is None
     }
 

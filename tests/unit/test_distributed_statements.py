@@ -9,18 +9,16 @@ from typing import Any
 import asyncpg
 import pytest
 from alembic.script import ScriptDirectory
-from sqlalchemy import Text, func, select
 
 from adkpg import tables
 from adkpg.database.cluster.routing import Routed, split
 from adkpg.database.migrating import migrations
 from adkpg.facts.statements import select_session_ids
 from adkpg.memory.vectors.statements import insert_model
-from adkpg.queries import Place, asked
+from adkpg.queries import Place, Query
 from adkpg.sessions.life_statements import select_openings
 from adkpg.sessions.reading_statements import list_sessions_of_app
 from adkpg.sessions.statements import append_event
-from adkpg.sql import Statement, given_rows
 from tests.fakes.citus_rules import (
     ALLOWED,
     MIGRATION_RULES,
@@ -30,18 +28,18 @@ from tests.fakes.citus_rules import (
     broken_in_migrations,
 )
 from tests.fakes.later_versions import ADDITIVE_COLUMN, CONCURRENT_INDEX, later_version
-from tests.fakes.queries import statement_of
-from tests.fakes.statements import lists_of, statements
+from tests.fakes.queries import statement_of, written
+from tests.fakes.statements import statements
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def _seen() -> Iterator[tuple[str, str]]:
     """The statements that Citus sees, and by whom they are made."""
-    for name, statement in statements():
+    for name, statement, _ in statements():
         named = {"user_id", "user_ids"} & set(statement.names)
         if statement.function is None and not named and statement.place is Place.ANYWHERE:
-            (sent,) = Routed("adkpg").sent(asked(statement, dict.fromkeys(statement.names)))
+            (sent,) = Routed("adkpg").sent(Query(statement, dict.fromkeys(statement.names)))
             yield name, sent.sql
 
 
@@ -70,7 +68,7 @@ def test_what_is_about_users_is_a_call_for_each(
     statement: Any, given: dict[str, Any], function: str, users: list[str]
 ) -> None:
     parameters = {**dict.fromkeys(statement.names), "session_ids": [], **given}
-    sent = list(Routed("adkpg").sent(asked(statement, parameters)))
+    sent = list(Routed("adkpg").sent(Query(statement, parameters)))
     place = 0 if function == "at_part_1" else 1
     assert [each.arguments[place] for each in sent] == users
     for each in sent:
@@ -186,7 +184,7 @@ OVER_ALL_NODES = {
 
 def test_all_that_names_no_user_is_known_to_ask_all_nodes() -> None:
     found = set()
-    for name, statement in statements():
+    for name, statement, _ in statements():
         text = statement.text("adkpg")
         of_persons = any(re.search(rf'adkpg"?\."?{each}\b', text) for each in PERSONAL)
         named = {"user_id", "user_ids"} & set(statement.names)
@@ -257,15 +255,16 @@ WITH_EACH = {"adkpg.sessions.life_statements.select_openings": {"session_ids"}}
 
 
 def test_each_list_beside_users_is_cut_or_known_not_to_be() -> None:
-    for name, statement in statements():
+    for name, statement, hints in statements():
         if "user_ids" in statement.names and "user_id" not in statement.names:
-            whole = lists_of(name, statement) - statement.parallel - {"user_ids"}
+            lists = {each for each in statement.names if "list[" in str(hints[each])}
+            whole = lists - statement.parallel - {"user_ids"}
             assert whole == WITH_EACH.get(name, set()), name
 
 
 def test_what_is_about_users_writes_nothing_that_each_node_has_a_copy_of() -> None:
     """It runs on the node of the user, which would change its own copy alone."""
-    for name, statement in statements():
+    for name, statement, _ in statements():
         if statement.function is None and {"user_id", "user_ids"} & set(statement.names):
             assert set(_WRITTEN.findall(statement.text("adkpg"))) <= PERSONAL, name
 
@@ -283,14 +282,14 @@ def test_each_user_is_asked_for_all_ids_of_a_list_that_is_not_parallel(
     ]
 
 
-def _of_rows() -> Statement[Any]:
-    given = given_rows(user_ids=Text, words=Text)
-    return Statement(select(func.count()).select_from(given))
+def _of_rows(given: dict[str, Any]) -> Query[Any]:
+    """Some rows of each user's."""
+    return written("SELECT count(*) FROM unnest(:user_ids::text[], :words::text[]) AS g", **given)
 
 
 def test_a_user_who_comes_twice_has_all_elements_of_a_parallel_list() -> None:
     given = {"user_ids": ["b", "a", "b"], "words": ["one", None, "two"], "others": [1, 2, 3]}
-    assert [own.parameters for _, own in split(asked(_of_rows(), given))] == [
+    assert [own.parameters for _, own in split(_of_rows(given))] == [
         {"user_ids": ["a"], "words": [None], "others": [1, 2, 3]},
         {"user_ids": ["b", "b"], "words": ["one", "two"], "others": [1, 2, 3]},
     ]
@@ -299,22 +298,22 @@ def test_a_user_who_comes_twice_has_all_elements_of_a_parallel_list() -> None:
 @pytest.mark.parametrize("users", [["a"], ["a", "a"]], ids=len)
 def test_of_one_user_it_is_sent_as_it_is(users: list[str]) -> None:
     given = {"user_ids": users, "words": users}
-    assert [own.parameters for _, own in split(asked(_of_rows(), given))] == [given]
+    assert [own.parameters for _, own in split(_of_rows(given))] == [given]
 
 
 def test_of_no_user_it_is_not_sent() -> None:
-    assert list(split(asked(_of_rows(), {"user_ids": [], "words": []}))) == []
+    assert list(split(_of_rows({"user_ids": [], "words": []}))) == []
 
 
 def test_a_list_that_is_null_stays_null_for_each_user() -> None:
-    parts = split(asked(_of_rows(), {"user_ids": ["a", "b"], "words": None}))
+    parts = split(_of_rows({"user_ids": ["a", "b"], "words": None}))
     assert [own.parameters["words"] for _, own in parts] == [None, None]
 
 
 @pytest.mark.parametrize("words", [[], ["one"], ["one"] * 4], ids=len)
 def test_a_parallel_list_of_another_length_is_refused(words: list[str]) -> None:
     with pytest.raises(ValueError, match="zip"):
-        list(split(asked(_of_rows(), {"user_ids": ["a", "b"], "words": words})))
+        list(split(_of_rows({"user_ids": ["a", "b"], "words": words})))
 
 
 _STATEMENT = re.compile(

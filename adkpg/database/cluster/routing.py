@@ -24,7 +24,7 @@ from adkpg.database.sending import (
     rows_of,
 )
 from adkpg.errors import Busy
-from adkpg.queries import PLACEHOLDER, Place, Query, quoted
+from adkpg.queries import PLACEHOLDER, Place, Query, Statement, quoted
 from adkpg.tables import DISTRIBUTED
 
 _IS_LOCK = re.compile(
@@ -116,7 +116,7 @@ class Routed:
         )
 
 
-def _of_coordinator(statement: Any, rows: list[Any]) -> list[Any]:
+def _of_coordinator(statement: Statement, rows: list[Any]) -> list[Any]:
     """Returns what it answered; what it refused is raised as if it had been asked itself."""
     (answer,) = rows
     if not answer["success"]:

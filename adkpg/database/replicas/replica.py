@@ -17,7 +17,7 @@ from adkpg.database.replicas.source import Source
 from adkpg.database.replicas.standby import NotHere, Runs, Standby
 from adkpg.database.replicas.statements import STANDING
 from adkpg.errors import RetryableError
-from adkpg.queries import Query, asked
+from adkpg.queries import Query, RowT
 from adkpg.telemetry import calls
 
 T = TypeVar("T")
@@ -239,17 +239,15 @@ class Asking(Source):
 
     async def fetch(
         self,
-        query: Any,
-        parameters: Any = None,
+        query: Query[RowT],
         *,
         timeout_s: float | None = None,
-    ) -> list[asyncpg.Record]:
+    ) -> list[RowT]:
         """Runs one statement, which says where the server stands.
 
         Raises:
           NotHere: The answer is too old, or there is none.
         """
-        query = asked(query, parameters)
         standby, attempt = self._replica.standby, Attempt()
         limit_s = min(standby.timeout_s, timeout_s or math.inf)
         before = standby.horizon.standings()
@@ -326,13 +324,11 @@ class _Reading:
 
     async def fetch(
         self,
-        query: Any,
-        parameters: Any = None,
+        query: Query[RowT],
         *,
         timeout_s: float | None = None,
-    ) -> list[asyncpg.Record]:
+    ) -> list[RowT]:
         """Runs one statement within the transaction and returns its rows."""
-        query = asked(query, parameters)
         answer: list[asyncpg.Record] = await self._transaction.fetch(
             query, timeout_s=timeout_s, standing=STANDING
         )
@@ -349,13 +345,11 @@ class Learning(Source):
 
     async def fetch(
         self,
-        query: Any,
-        parameters: Any = None,
+        query: Query[RowT],
         *,
         timeout_s: float | None = None,
-    ) -> list[asyncpg.Record]:
+    ) -> list[RowT]:
         """Runs one statement and returns its rows."""
-        query = asked(query, parameters)
         seen, need = self._replica.seen, self._need
         pause_s = _FIRST_WAIT_S
         while True:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 import asyncpg
 
 from adkpg.database.attempts import PROMPT, Attempt
-from adkpg.queries import asked
+from adkpg.queries import Query, RowT
 
 T = TypeVar("T")
 
@@ -17,22 +17,20 @@ class Source(Protocol):
 
     async def fetch(
         self,
-        query: Any,
-        parameters: Any = None,
+        query: Query[RowT],
         *,
         timeout_s: float | None = None,
-    ) -> list[asyncpg.Record]:
+    ) -> list[RowT]:
         """Runs one statement and returns its rows."""
 
     async def fetch_one(
         self,
-        query: Any,
-        parameters: Any = None,
+        query: Query[RowT],
         *,
         timeout_s: float | None = None,
-    ) -> asyncpg.Record | None:
+    ) -> RowT | None:
         """Runs one statement like `fetch` and returns its first row, or None."""
-        rows = await self.fetch(asked(query, parameters), timeout_s=timeout_s)
+        rows = await self.fetch(query, timeout_s=timeout_s)
         return rows[0] if rows else None
 
     async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -72,15 +70,14 @@ class Prompt(Source):
 
     async def fetch(
         self,
-        query: Any,
-        parameters: Any = None,
+        query: Query[RowT],
         *,
         timeout_s: float | None = None,
-    ) -> list[asyncpg.Record]:
+    ) -> list[RowT]:
         """Runs one statement and returns its rows."""
         self._attempt = Attempt(borrowed_at=self._attempt.borrowed_at)
         rows: list[asyncpg.Record] = await self._database.run.fetch(
-            asked(query, parameters),
+            query,
             timeout_s=timeout_s,
             policy=PROMPT,
             attempt=self._attempt,

@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-import asyncpg
-
 from adkpg.database.attempts import CALL, Attempt, Policy
 from adkpg.database.connections import Connections
 from adkpg.database.replicas.horizon import Horizon, Standing
 from adkpg.errors import AdkpgError, Busy, InvalidInput, SchemaError, ScopeMissing
 from adkpg.outages.health import Health
+from adkpg.queries import Query, RowT
 
 logger = logging.getLogger(__name__)
 
@@ -30,14 +29,13 @@ class Runs(Protocol):
 
     async def fetch(
         self,
-        query: Any,
-        parameters: Any = None,
+        query: Query[RowT],
         *,
         timeout_s: float | None = None,
         policy: Policy = CALL,
         standing: str | None = None,
         attempt: Attempt | None = None,
-    ) -> list[asyncpg.Record]:
+    ) -> list[RowT]:
         """Runs a statement."""
 
     async def transact(

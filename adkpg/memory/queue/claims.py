@@ -185,7 +185,7 @@ class Claims:
             statements.select_waiting(task=self._task, of_app=app_name, model_id=model_id)
         )
         assert row is not None
-        return Waiting(**dict(row))
+        return Waiting(**row)
 
     async def _users(
         self,

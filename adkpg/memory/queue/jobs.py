@@ -97,7 +97,7 @@ class Jobs:
             query = statements.count_jobs(task=self._task, of_app=app_name, of_user=user)
         row = await self._database.run.fetch_one(query)
         assert row is not None
-        return Backlog(self._task, **dict(row))
+        return Backlog(self._task, **row)
 
     async def dead(
         self,

@@ -235,25 +235,3 @@ def create_index(schema: str, model_id: int, dimensions: int) -> str:
 def drop_index(schema: str, model_id: int) -> str:
     """Returns the DDL that drops a model's index."""
     return f'DROP INDEX CONCURRENTLY IF EXISTS "{schema}".{index_name(model_id)}'
-
-
-# Until the other rooms have their SQL in files:
-from typing import Any  # noqa: E402
-
-from pgvector.sqlalchemy import HALFVEC, VECTOR  # noqa: E402
-from sqlalchemy import ColumnElement, Integer, Select, Text, bindparam, cast, func, select  # noqa: E402
-
-from adkpg.tables import embedding_models  # noqa: E402
-
-
-def unit_halfvec(text: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A vector of unit length, given by its direction, as `records.vector_text` writes it."""
-    return cast(func.l2_normalize(cast(text, VECTOR())), HALFVEC())
-
-
-def model_number() -> Select[Any]:
-    """The number of the model of a `ModelKey`, for other statements too."""
-    return select(embedding_models.c.model_id).where(
-        embedding_models.c.name == bindparam("model", type_=Text),
-        embedding_models.c.dimensions == bindparam("dimensions", type_=Integer),
-    )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
@@ -266,10 +266,15 @@ async def _replacement(
         deleted = {row["event_id"] for row in tombstones}
         return stored, plans.replacement(stored, drafts, deleted, new_place)
     differing = {row["event_id"]: row for row in compared if row is not rest}
-    stored = [Stored(**row) for row in differing.values() if row["position"] is not None]
-    if rest["position"] not in (None, *(row.position for row in stored)):
+    stored = [
+        Stored(**cast("statements.StoredTurn", row))
+        for row in differing.values()
+        if row["position"] is not None
+    ]
+    last = rest["position"]
+    if last is not None and last not in {row.position for row in stored}:
         # The last of those that stay stands for all of them.
-        stored.append(Stored(_REST, rest["position"], "", "", in_session=True))
+        stored.append(Stored(_REST, last, "", "", in_session=True))
         stored.sort(key=lambda row: row.position)
     changed = [draft for event_id, draft in wanted.items() if event_id in differing]
     return stored, plans.replacement(stored, changed, frozenset(), new_place)
@@ -310,9 +315,9 @@ async def write_by_id(
         if row is None:
             plan.insert.append((plans.new_place(scope["user_id"]), draft))
         elif row["digest"] != draft.digest:
-            origin = {"session_id": row["session_id"], "event_id": row["event_id"]}
+            written = replace(draft, session_id=row["session_id"], event_id=row["event_id"])
             plan.delete.append(row["position"])
-            plan.insert.append((row["position"], replace(draft, **origin)))
+            plan.insert.append((row["position"], written))
     await apply(transaction, scope, plan, settings)
 
 
@@ -401,7 +406,7 @@ async def _same(transaction: Transaction, scope: ScopeKey, memory_id: str) -> li
     await transaction.fetch(statements.lock_person(**scope))
     rows = await transaction.fetch(statements.lock_same(**scope, memory_id=memory_id))
     return await off_loop(
-        sum(len(row["content"] or row["body"]) for row in rows),
+        sum(len(row["content"] or row["body"] or "") for row in rows),
         lambda: same(rows, memory_id),
     )
 

@@ -5,30 +5,11 @@ array; `drafts.as_json` writes it, and `drafts.Draft` lists its columns.
 """
 
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from sqlalchemy import (
-    CTE,
-    BigInteger,
-    ColumnElement,
-    Delete,
-    Select,
-    Text,
-    and_,
-    delete,
-    func,
-    literal,
-    select,
-    union_all,
-)
-from sqlalchemy.dialects.postgresql import insert
-
-from adkpg.keys import ScopeKey
 from adkpg.memory.duplicates import IGNORED
 from adkpg.memory.records import PlacedMemory
 from adkpg.queries import Answer, Nothing, Queries, Query
-from adkpg.sql import APP_NAME, USER_ID, in_scope
-from adkpg.tables import memories, memory_provenance, memory_tombstones
 
 _sql = Queries(__file__)
 _IGNORED = "[" + "".join(f"\\u{ord(each):04x}" for each in IGNORED) + "]+"
@@ -294,107 +275,3 @@ def end_derived(
     Those that were to end sooner of themselves keep their end. `was` says, in parallel with the
     memories that end at another time, when they were to end; null is never.
     """
-
-
-# Until the other rooms have their SQL in files:
-
-
-class PositionsParameters(ScopeKey):
-    """Memories by their places."""
-
-    positions: list[int]
-
-
-class MemoryParameters(ScopeKey):
-    """One memory."""
-
-    memory_id: str
-
-
-class IdsParameters(ScopeKey):
-    """Memories by their ids."""
-
-    memory_ids: list[str]
-
-
-def with_person() -> ColumnElement[Any]:
-    """Waits for whoever forgets the person, and makes them wait, to the transaction's end."""
-    person = func.jsonb_build_array(APP_NAME, USER_ID).cast(Text)
-    return func.pg_advisory_xact_lock_shared(func.hashtextextended(person, literal(0, BigInteger)))
-
-
-def erased(chosen: CTE) -> Delete:
-    """Deletes memories, and the facts and summaries that were drawn from them.
-
-    Words, vectors and jobs go with their memory, by a trigger and foreign keys.
-
-    Args:
-      chosen: Their app_name, user_id and memory_id.
-    """
-    drawn = (
-        select(memories.c.app_name, memories.c.user_id, memories.c.memory_id)
-        .select_from(
-            memory_provenance.join(
-                chosen,
-                and_(
-                    memory_provenance.c.origin_id == chosen.c.memory_id,
-                    memory_provenance.c.app_name == chosen.c.app_name,
-                    memory_provenance.c.user_id == chosen.c.user_id,
-                ),
-            ).join(memories, _same_memory(memory_provenance))
-        )
-        # In one order too: two sources may share facts.
-        .order_by(memories.c.position)
-        .with_for_update(of=memories)
-        .cte("drawn")
-    )
-    direct = select(chosen.c.app_name, chosen.c.user_id, chosen.c.memory_id)
-    gone = union_all(direct, select(drawn.c.app_name, drawn.c.user_id, drawn.c.memory_id)).cte(
-        "gone"
-    )
-    return delete(memories).where(_same_memory(gone))
-
-
-def _same_memory(row: Any) -> ColumnElement[bool]:
-    return and_(
-        memories.c.memory_id == row.c.memory_id,
-        memories.c.app_name == row.c.app_name,
-        memories.c.user_id == row.c.user_id,
-    )
-
-
-def buried(which: ColumnElement[bool]) -> Select[Any]:
-    """Erases memories of a user and what was drawn from them, so that they do not come back.
-
-    Of those that came from an event a tombstone stays. Returns ``erased``, how many memories went,
-    what was drawn included.
-
-    Args:
-      which: Tells them from the user's other memories.
-    """
-    chosen = (
-        select(
-            memories.c.app_name,
-            memories.c.user_id,
-            memories.c.memory_id,
-            memories.c.session_id,
-            memories.c.event_id,
-        )
-        .where(in_scope(memories), which)
-        .order_by(memories.c.position)
-        .with_for_update()
-        .cte("chosen")
-    )
-    tombstones = (
-        insert(memory_tombstones)
-        .from_select(
-            ["app_name", "user_id", "session_id", "event_id"],
-            select(
-                chosen.c.app_name, chosen.c.user_id, chosen.c.session_id, chosen.c.event_id
-            ).where(chosen.c.event_id.is_not(None)),
-        )
-        .on_conflict_do_nothing()
-        .cte("tombstones")
-    )
-    gone = erased(chosen).returning(memories.c.memory_id).cte("gone_for_good")
-    return select(func.count().label("erased")).select_from(gone).add_cte(tombstones)

@@ -192,28 +192,3 @@ def delete_vectors(*, model_id: int) -> Query[Deleted]:
 @_sql.query()
 def delete_model(*, model_id: int) -> Query[Nothing]:
     """Deletes a model that has no vectors left."""
-
-
-# Until the other rooms have their SQL in files:
-from sqlalchemy import Subquery, func, literal_column, select  # noqa: E402
-
-from adkpg.tables import memories, memory_vectors  # noqa: E402
-
-
-def memories_by_app() -> Subquery:
-    """Each app's memories: app_name, memories."""
-    return (
-        select(memories.c.app_name, func.count().label("memories"))
-        .group_by(memories.c.app_name)
-        .subquery("remembered")
-    )
-
-
-def embedded_by_model() -> Subquery:
-    """Memories that have a vector of a model: app_name, model_id, vectors."""
-    return (
-        select(memory_vectors.c.app_name, memory_vectors.c.model_id, func.count().label("vectors"))
-        .where(memory_vectors.c.passage == literal_column("0"))
-        .group_by(memory_vectors.c.app_name, memory_vectors.c.model_id)
-        .subquery("counted")
-    )

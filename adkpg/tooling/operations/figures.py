@@ -1,6 +1,6 @@
 """Figures: how much an app, a user and a table have."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from adkpg.database import LOOK, Database
@@ -142,12 +142,10 @@ async def statistics(
     )
     return Statistics(
         span,
-        tuple(AppFigures(**dict(row)) for row in apps),
+        tuple(AppFigures(**row) for row in apps),
         tuple(
-            UserFigures(
-                **{**row, "user_id": None if row["user_id"] == APP_WIDE else row["user_id"]}
-            )
-            for row in largest
+            replace(figures, user_id=None) if figures.user_id == APP_WIDE else figures
+            for figures in (UserFigures(**row) for row in largest)
         ),
     )
 
@@ -165,4 +163,4 @@ async def table_sizes(database: Database) -> tuple[TableFigures, ...]:
     if await database.installation.is_distributed():
         return ()
     rows = await database.run.fetch(select_sizes(schema=database.schema), policy=LOOK)
-    return tuple(TableFigures(**dict(row)) for row in rows)
+    return tuple(TableFigures(**row) for row in rows)

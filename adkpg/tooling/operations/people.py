@@ -85,16 +85,12 @@ async def list_users(
     reached = min((row["reached"] for row in rows if row["reached"] is not None), default=None)
     found = sorted(
         (
-            row
+            UserCount(user_id, row["sessions"], row["memories"], row["updated_at"])
             for row in rows
-            if row["user_id"] is not None and (reached is None or row["user_id"] <= reached)
+            if (user_id := row["user_id"]) is not None and (reached is None or user_id <= reached)
         ),
-        key=lambda row: row["user_id"],
+        key=lambda user: user.user_id,
     )
     if len(found) > limit:
-        reached = found[limit - 1]["user_id"]
-    users = [
-        UserCount(row["user_id"], row["sessions"], row["memories"], row["updated_at"])
-        for row in found[:limit]
-    ]
-    return Page(users, None if reached is None else cursor_of(reached))
+        reached = found[limit - 1].user_id
+    return Page(found[:limit], None if reached is None else cursor_of(reached))

@@ -114,8 +114,9 @@ class PgVectorMemory:
         await self._database.run.fetch(vector_statements.insert_model(**model))
         (found,) = await self._database.run.fetch(vector_statements.select_model(**model))
         model_id = found["model_id"]
-        app = {"app_name": APP, "model_id": model_id}
-        await self._database.run.fetch(vector_statements.activate_first_model(**app))
+        await self._database.run.fetch(
+            vector_statements.activate_first_model(app_name=APP, model_id=model_id)
+        )
         await copying.copy(
             connection,
             "adkpg.memory_vectors",

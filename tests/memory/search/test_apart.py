@@ -15,7 +15,6 @@ from adkpg.errors import Busy, DatabaseError, DatabaseUnavailable, ReadOnly
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.search.options import MODES, Mode
-from adkpg.queries import asked
 from tests.fakes.conversation import USER, entry
 from tests.fakes.ranked_stories import NOW, QUESTIONS, WORDS, BagEmbedder, remember
 
@@ -116,8 +115,7 @@ class FailingRunner(Runner):
         self._failing = failing
         self._fault = fault
 
-    async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
-        query = asked(query, parameters)
+    async def fetch(self, query: Any, **options: Any) -> Any:
         if "top_k" in query.parameters:  # what speaks for memories; then the best are read
             self._failing.asked.append(query.parameters["user_id"])
             if query.parameters["user_id"] == APP_WIDE:
@@ -187,8 +185,7 @@ async def test_a_fault_of_one_search_takes_nothing_from_those_that_are_under_way
         await answered.wait()
 
     class Slower(FailingRunner):
-        async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
-            query = asked(query, parameters)
+        async def fetch(self, query: Any, **options: Any) -> Any:
             is_second = "top_k" in query.parameters and failing.asked.count("user") == 1
             rows = await super().fetch(query, **options)
             if is_second and query.parameters["user_id"] == "user":
@@ -299,8 +296,7 @@ async def test_a_node_that_hangs_keeps_no_connection_from_the_users_own(
     )
 
     class Hanging(Runner):
-        async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
-            query = asked(query, parameters)
+        async def fetch(self, query: Any, **options: Any) -> Any:
             if "top_k" in query.parameters and query.parameters["user_id"] == APP_WIDE:
                 return await self.transact(
                     lambda _: asyncio.Event().wait(), attempt=options["attempt"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from google.genai import types
 
-from adkpg import Database, PgVectorMemoryService, queries
+from adkpg import Database, PgVectorMemoryService
 from adkpg.database.runner import Runner
 from adkpg.memory.filters import KINDS, SearchFilters
 from adkpg.memory.records import Memory
@@ -298,8 +298,7 @@ async def test_what_no_longer_meets_them_when_it_is_read_is_no_hit(database: Dat
     )
 
     class Changing(Runner):
-        async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
-            query = queries.asked(query, parameters)
+        async def fetch(self, query: Any, **options: Any) -> Any:
             fetch: Any = super().fetch
             if "positions" in query.parameters:
                 for change in changes:

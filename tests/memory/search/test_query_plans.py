@@ -183,7 +183,8 @@ async def test_no_vector_is_compared_twice_where_memories_have_passages(
         if node.get("Index Name") == "memory_vectors_model_idx" and node["Actual Loops"]
     ]
     assert [rows_read(node) for node in compared] == [600, 600], "what is near, what is usual"
-    (row,) = await crowded.database.run.fetch(Query(searches.evidence_statement(ALONE), QUESTION))
+    asked: Query[Any] = Query(searches.evidence_statement(ALONE), QUESTION)
+    (row,) = await crowded.database.run.fetch(asked)
     assert row["seen"] == 300, "what is usual is told by memories, not by their passages"
 
 

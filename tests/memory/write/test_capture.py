@@ -12,7 +12,6 @@ from google.genai import types
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database.runner import Runner
 from adkpg.errors import EventConflict, InvalidInput, SessionNotFound, StaleSession
-from adkpg.queries import asked
 from adkpg.remember.policy import RememberPolicy
 from adkpg.sessions import statements
 from tests.fakes.conversation import USER, bodies, calls_a_tool, found, said, text_of, whole
@@ -63,8 +62,7 @@ async def test_an_append_that_remembers_nothing_is_a_plain_one(
     sent: list[list[object]] = []
 
     class Watched(Runner):
-        async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
-            query = asked(query, parameters)
+        async def fetch(self, query: Any, **options: Any) -> Any:
             sent.append(query.statement.arguments(query.parameters))
             return await super().fetch(query, **options)
 

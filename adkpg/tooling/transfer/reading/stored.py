@@ -87,7 +87,7 @@ class Stored:
             app_name=self._app_name,
             text_search_config=row["text_search_config"],
             extract_facts=row["extract_facts"],
-            model=None if row["model"] is None else (row["model"], row["dimensions"]),
+            model=None if row["model"] is None else (row["model"], row["dimensions"] or 0),
         )
 
     async def app_state(self) -> SharedState | None:
