@@ -398,15 +398,13 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
 
     async def _row(
         self, where: Place, version: int | None, *, content: bool
-    ) -> Mapping[str, Any] | None:
+    ) -> statements.LoadedVersion | None:
         if version is not None and not 0 <= version < 2**31:
             return None
-        row = await self._database.run.fetch_one(
-            statements.select_version(
-                **where.key, version=version, chunk_count=_TOGETHER if content else 0
-            )
+        query = statements.select_version(
+            **where.key, version=version, chunk_count=_TOGETHER if content else 0
         )
-        return row
+        return await self._database.run.fetch_one(query)
 
     @asynccontextmanager
     async def _uploading(self, where: Place) -> AsyncIterator["_Upload"]:
