@@ -3,7 +3,7 @@ SELECT memory_id, kind, session_id, event_id, author, timestamp, content::text A
   CASE WHEN content IS NULL THEN body END AS body,
   custom_metadata::text AS custom_metadata, source, artifacts::text AS artifacts,
   CASE WHEN jsonb_array_length(topics) > 0 THEN topics::text END AS topics,
-  importance, expires_at, superseded_by
+  importance::float8 AS importance, expires_at, superseded_by
 FROM {schema}.memories
 WHERE app_name = :app_name AND user_id = :user_id AND memory_id = :memory_id;
 
@@ -28,7 +28,7 @@ CROSS JOIN LATERAL (
     m.content::text AS content, CASE WHEN m.content IS NULL THEN m.body END AS body,
     m.custom_metadata::text AS custom_metadata, m.source, m.artifacts::text AS artifacts,
     CASE WHEN jsonb_array_length(m.topics) > 0 THEN m.topics::text END AS topics,
-    m.importance, m.expires_at, m.superseded_by
+    m.importance::float8 AS importance, m.expires_at, m.superseded_by
   FROM {schema}.memories AS m
   WHERE m.app_name = :app_name AND m.user_id = :user_id AND m.position = page.position
   -- One by one, which this keeps, because a join might read all that the user has for each.
@@ -73,7 +73,7 @@ CROSS JOIN LATERAL (
     m.content::text AS content, CASE WHEN m.content IS NULL THEN m.body END AS body,
     m.custom_metadata::text AS custom_metadata, m.source, m.artifacts::text AS artifacts,
     CASE WHEN jsonb_array_length(m.topics) > 0 THEN m.topics::text END AS topics,
-    m.importance, m.expires_at, m.superseded_by
+    m.importance::float8 AS importance, m.expires_at, m.superseded_by
   FROM {schema}.memories AS m
   WHERE m.app_name = :app_name AND m.user_id = :user_id AND m.position = page.position
   -- One by one, as above.
@@ -118,11 +118,11 @@ SELECT memory_id, kind, session_id, event_id, author, timestamp, content::text A
   CASE WHEN content IS NULL THEN body END AS body,
   custom_metadata::text AS custom_metadata, source, artifacts::text AS artifacts,
   CASE WHEN jsonb_array_length(topics) > 0 THEN topics::text END AS topics,
-  importance, expires_at, superseded_by
+  importance::float8 AS importance, expires_at, superseded_by
 FROM {schema}.memories
 WHERE app_name = :app_name AND user_id = :user_id AND kind = 'fact'
   AND (expires_at IS NULL OR expires_at > now())
   AND (:topics::text[] IS NULL OR topics ?| :topics)
   AND timestamp < coalesce(:before::timestamptz, 'infinity')
-ORDER BY importance DESC, timestamp DESC, position DESC
+ORDER BY memories.importance DESC, timestamp DESC, position DESC
 LIMIT :limit;

@@ -8,6 +8,7 @@ from adkpg.erasure.statements import count_rows, delete_rows
 from adkpg.memory.search.statements import EvidenceParameters, Shape, evidence_statement
 from adkpg.queries import Statement
 from adkpg.tables import PERSONAL
+from adkpg.tooling.backup import statements as backup
 from tests.fakes.queries import QUERIES, statement_of
 
 EVIDENCE = [
@@ -36,3 +37,6 @@ def statements() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
         name = f"{erasing.__module__}.{erasing.__name__}"
         query = erasing(table, app_name="", user_id="")
         yield name, query.statement, get_type_hints(erasing)
+    for guarded in (False, True):
+        counted = backup.count_rows("adkpg", "sessions", guarded=guarded)
+        yield "adkpg.tooling.backup.statements.count_rows", counted.statement, {}

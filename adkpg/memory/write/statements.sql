@@ -190,7 +190,7 @@ SELECT m.memory_id, m.kind, m.session_id, m.event_id, m.author, m.timestamp,
   m.content::text AS content, CASE WHEN m.content IS NULL THEN m.body END AS body,
   m.custom_metadata::text AS custom_metadata, m.source, m.artifacts::text AS artifacts,
   CASE WHEN jsonb_array_length(m.topics) > 0 THEN m.topics::text END AS topics,
-  m.importance, m.expires_at, m.superseded_by, m.position
+  m.importance::float8 AS importance, m.expires_at, m.superseded_by, m.position
 FROM {schema}.memories AS m
 CROSS JOIN asked AS a
 WHERE m.app_name = :app_name AND m.user_id = :user_id
@@ -235,7 +235,7 @@ SELECT m.memory_id, m.kind, m.session_id, m.event_id, m.author, m.timestamp,
   m.content::text AS content, CASE WHEN m.content IS NULL THEN m.body END AS body,
   m.custom_metadata::text AS custom_metadata, m.source, m.artifacts::text AS artifacts,
   CASE WHEN jsonb_array_length(m.topics) > 0 THEN m.topics::text END AS topics,
-  m.importance, m.expires_at, m.superseded_by, m.position
+  m.importance::float8 AS importance, m.expires_at, m.superseded_by, m.position
 FROM {schema}.memories AS m
 CROSS JOIN asked AS a
 WHERE m.app_name = :app_name AND m.user_id = :user_id
