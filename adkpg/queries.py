@@ -202,6 +202,8 @@ class Queries:
         path = Path(module).with_suffix(".sql")
         _, *parts = _NAME.split(path.read_text(encoding="utf-8"))
         self._texts = dict(zip(parts[::2], parts[1::2], strict=True))
+        if len(self._texts) < len(parts) // 2:
+            raise ValueError(f"{path.name} has two statements of one name")
         self._inserted: Mapping[str, object] = {"schema": "{schema}", **inserted}
 
     def text(self, name: str, **inserted: object) -> str:

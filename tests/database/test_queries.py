@@ -1,8 +1,10 @@
 """Each query is what Postgres takes it for: prepared as it is sent, its types those of Python."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 from uuid import UUID
@@ -10,6 +12,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+import adkpg
 from adkpg.memory.search.statements import EvidenceParameters, evidence_statement
 from adkpg.queries import PLACEHOLDER, Nothing, Statement
 from tests.fakes.queries import QUERIES, statement_of
@@ -128,3 +131,14 @@ def test_what_a_query_lacks_or_has_too_much_is_told_when_it_is_named() -> None:
         Statement("WITH a AS (SELECT 1) DELETE FROM t", Nothing)
     with pytest.raises(ValueError, match="the last parameter"):
         Statement("SELECT f(:scope, :name)", Nothing)
+
+
+def test_each_name_in_a_file_is_one_that_its_module_asks_for() -> None:
+    files = list(Path(adkpg.__file__).parent.rglob("*.sql"))
+    assert files
+    for path in files:
+        module = path.with_suffix(".py").read_text()
+        names = re.findall(r"^-- name: (\w+)$", path.read_text(), re.MULTILINE)
+        assert len(set(names)) == len(names), path
+        unused = [name for name in names if not re.search(rf"def {name}\(|\"{name}\"", module)]
+        assert unused == [], path
