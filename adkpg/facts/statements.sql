@@ -1,4 +1,5 @@
 -- name: select_known
+-- A transaction that waited has a now() before what it waited for, so the heir is asked for, too.
 SELECT m.memory_id, m.position, m.body, m.topics::text AS topics,
   m.importance::float8 AS importance, m.timestamp, m.superseded_by, m.expires_at, true AS live,
   ARRAY(

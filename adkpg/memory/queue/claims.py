@@ -210,6 +210,7 @@ class Claims:
             query = statements.select_users_of_app(
                 task=self._task,
                 app_name=app_name,
+                after_app=after[0],
                 after_user=after[1],
                 limit=_USERS_READ,
                 model_id=model_id,

@@ -84,7 +84,14 @@ def select_users(
 
 @_sql.query(place=Place.EACH_PART)
 def select_users_of_app(
-    *, task: str, app_name: str, after_user: str, limit: int, model_id: int | None, eager: bool
+    *,
+    task: str,
+    app_name: str,
+    after_app: str,
+    after_user: str,
+    limit: int,
+    model_id: int | None,
+    eager: bool,
 ) -> Query[DueScope]:
     """Reads some users of an app like `select_users`."""
 

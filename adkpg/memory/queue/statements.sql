@@ -44,12 +44,15 @@ FROM users
 ORDER BY users.number;
 
 -- name: select_users_of_app
+-- The first place is before all users, also the one whose id is empty, so its app is compared, too;
+-- the index begins at the user alone.
 WITH RECURSIVE users AS (
   SELECT first.user_id, 1 AS number
   FROM (
     SELECT user_id
     FROM {schema}.memory_jobs
-    WHERE task = :task AND NOT dead AND app_name = :app_name AND user_id > :after_user
+    WHERE task = :task AND NOT dead AND app_name = :app_name AND user_id >= :after_user
+      AND (app_name, user_id) > (:after_app, :after_user)
     ORDER BY user_id
     LIMIT 1
   ) AS first

@@ -17,6 +17,8 @@ ORDER BY position
 FOR UPDATE SKIP LOCKED;
 
 -- name: erase_expired_positions
+-- What was drawn is locked in one order, because two sources may share facts. Words, vectors and
+-- jobs go with their memory, by a trigger and foreign keys.
 WITH chosen AS (
   SELECT app_name, user_id, memory_id, session_id, event_id
   FROM {schema}.memories

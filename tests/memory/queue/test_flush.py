@@ -36,6 +36,15 @@ async def test_flush_returns_when_nothing_waits(
     assert (await jobs.backlog()).waiting == 0
 
 
+async def test_flush_of_an_app_comes_to_a_user_whose_id_is_empty(
+    words: PgVectorMemoryService, memory: PgVectorMemoryService, jobs: Jobs
+) -> None:
+    for user in ("", "a"):
+        await wait(words, "kitten", user=user)
+    await memory.flush(app_name="app", timeout_s=30)
+    assert (await jobs.backlog()).waiting == 0
+
+
 async def test_flush_waits_for_another_worker(
     words: PgVectorMemoryService, memory: PgVectorMemoryService, database: Database, jobs: Jobs
 ) -> None:

@@ -255,6 +255,7 @@ async def test_the_queue_is_read_in_the_order_of_its_index(
                 (statement_of(job_statements.claim), claimed, 300),
                 (statement_of(job_statements.claim_eagerly), claimed, 300),
                 (statement_of(job_statements.select_users), users, 400),
+                (statement_of(job_statements.select_users_of_app), users, 400),
             ):
                 nodes = await explain(connection, statement, parameters, generic=generic)
                 jobs = scans(nodes, "memory_jobs")
