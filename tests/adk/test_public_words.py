@@ -26,7 +26,7 @@ from tests.fakes import adk_commands as commands
 
 PLACE = "postgresql://olga@db.internal:6432/bank"
 WHOLE = f"{PLACE} refused SELECT secret FROM adkpg.sessions WHERE session_id = 'of-eve'"
-PRIVATE = ("olga", "db.internal", "6432", "bank", "SELECT", "secret", "of-eve")
+PRIVATE = ("olga", "db.internal", ":6432", "bank", "SELECT", "secret", "of-eve")
 CLASSES: list[type[errors.AdkpgError]] = [getattr(errors, name) for name in errors.__all__]
 USER = "/apps/assistant/users/ada"
 RUN = {
