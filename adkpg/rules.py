@@ -102,7 +102,7 @@ RULES = (
         ),
         over="expires AND expires_at <= now()",
     ),
-    Rule(table=tables.saved_questions, stays="is of whoever measures this database"),
+    Rule(table=tables.saved_questions, line="saved_question"),
     Rule(
         table=tables.memory_tombstones,
         line="tombstone",

@@ -928,6 +928,7 @@ saved_questions = Table(
         "evidence",
         JSONB,
         nullable=False,
+        info={"in_lines": list[str]},
         comment="An array of the ids of the memories that answer it; an empty one: nothing does.",
     ),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),

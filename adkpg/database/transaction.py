@@ -1,13 +1,16 @@
 """Transaction: statements on one connection."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 
 from adkpg.database.attempts import Attempt
+from adkpg.database.driver import of_driver, translate
 from adkpg.database.sending import Sending
+from adkpg.errors import ConstraintViolated, InvalidInput
 from adkpg.queries import Query, RowT
 from adkpg.telemetry import calls
 
@@ -104,3 +107,27 @@ class Transaction:
                 attempt.partly = statement.writes
         self.answered_at = time.monotonic()
         return found
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """Takes back what is done within if the server refuses a row; the transaction goes on.
+
+        Raises:
+          InvalidInput: A value cannot be stored.
+          ConstraintViolated: A constraint refuses a row.
+        """
+        await self._connection.execute("SAVEPOINT within")
+        try:
+            yield
+        except Exception as exc:
+            cause = of_driver(exc)
+            failure = exc if cause is None else translate(cause, "the database")
+            if not isinstance(failure, InvalidInput | ConstraintViolated):
+                raise  # the attempt's to judge
+            # Rolling back keeps the savepoint.
+            await self._connection.execute("ROLLBACK TO SAVEPOINT within")
+            await self._connection.execute("RELEASE SAVEPOINT within")
+            if failure is exc:
+                raise
+            raise failure from cause
+        await self._connection.execute("RELEASE SAVEPOINT within")

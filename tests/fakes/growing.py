@@ -36,7 +36,7 @@ from adkpg.tooling.console.transcript import marked_since, steps_of
 from adkpg.tooling.demo import model as demo_model
 from adkpg.tooling.evaluation.reading import parsed
 from adkpg.tooling.evaluation.texts import contains
-from adkpg.tooling.transfer.jsonl import lines
+from adkpg.tooling.transfer import lines
 from adkpg.tools.block import block_of
 
 Shape = Callable[[int], str]

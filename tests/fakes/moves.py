@@ -37,6 +37,7 @@ MOVED = (
     "memory_lexemes",
     "artifacts",
     "artifact_chunks",
+    "saved_questions",
 )
 
 

@@ -437,7 +437,6 @@ def test_every_table_moves_or_derives() -> None:
         "artifact_removals",  # of this database's object store
         "artifact_claims",
         "audit",  # what was done in this database
-        "saved_questions",  # of whoever measures this database
     }
     assert {table.name for table in metadata.sorted_tables} == {*MOVED, *derived}
 
@@ -503,7 +502,7 @@ async def test_pages_of_one_row_say_what_large_ones_say(
             "INSERT INTO user_states (app_name, user_id, state) VALUES ('app', $1, '{}')", user_id
         )
     _, *whole = [line async for line in export(database, **scope)]  # the header says when
-    for size in ("_PAGE", "_EVENTS", "_FILES"):
+    for size in ("_PAGE", "_EVENTS"):
         monkeypatch.setattr(stored_pages, size, 1)
     assert [line async for line in export(database, **scope)][1:] == whole
     if scope == {"app_name": "app"}:

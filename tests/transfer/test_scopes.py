@@ -14,8 +14,7 @@ from adkpg import Database, DatabaseSessionService
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.tooling.testing import said
-from adkpg.tooling.transfer import import_from
-from adkpg.tooling.transfer.jsonl import lines
+from adkpg.tooling.transfer import import_from, kinds
 from tests.fakes.moves import MOVED, stored
 
 NOW = "2026-01-01T00:00:00.000000+00:00"
@@ -63,6 +62,13 @@ def line_of(kind: str, app_name: str, user_id: str | None) -> dict[str, Any]:
             "size": 4,
             "created_at": NOW,
         },
+        "saved_question": {
+            **place,
+            "question_id": file,
+            "question": "Evil?",
+            "evidence": ["m"],
+            "created_at": NOW,
+        },
         "artifact_chunk": {
             **place,
             "artifact_id": file,
@@ -73,7 +79,7 @@ def line_of(kind: str, app_name: str, user_id: str | None) -> dict[str, Any]:
     return {"type": kind, **fields[kind]}
 
 
-KINDS = sorted(lines._READERS)
+KINDS = sorted(kinds.KINDS)
 
 
 def file_of(folder: Path, header: dict[str, Any], *records: dict[str, Any]) -> Path:
@@ -217,5 +223,5 @@ async def test_a_model_that_cannot_be_is_unread(
 ) -> None:
     line = line_of("app_settings", "app", None) | {"model": model}
     report = await import_from(database, source=file_of(tmp_path, {}, line))
-    assert "of 1 to 4000 dimensions" in report.unread.first[0]
+    assert "its model." in report.unread.first[0]
     assert (await stored(database_url, ("embedding_models",)))["embedding_models"] == []

@@ -1,17 +1,16 @@
 """Exporting: what is stored of an app, a person or a session, as lines of JSON."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from importlib.metadata import version
 
 from adkpg.artifacts.store import ObjectStore
 from adkpg.database import Database
-from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
 from adkpg.telemetry.calls import on, traced_function
-from adkpg.tooling.transfer.jsonl import lines
+from adkpg.tooling.transfer import lines
 from adkpg.tooling.transfer.reading.stored import Stored
-from adkpg.tooling.transfer.records import ArtifactRecord, SessionRecord
 
 
 @traced_function(on(""))
@@ -27,8 +26,9 @@ async def export(
     """Yields an export line by line, in bounded memory; `import_from` reads it back.
 
     First come the app's settings and state, then users' states, marks of deleted memories,
-    memories, files, and sessions, each followed by its events. Each session is as of one moment.
-    Vectors and words are derived and left out.
+    memories, saved questions, files, and sessions, each followed by its events. Each session is as
+    of one moment. Postgres writes the lines, so each payload is spelled as it is stored. Vectors
+    and words are derived and left out.
 
     Args:
       database: Where.
@@ -55,55 +55,20 @@ async def export(
     require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
     if user_id is None:
         database.run.require_every_scope()
+    writer = f"adkpg {version('adkpg')}"
+    yield lines.header(app_name=app_name, user_id=user_id, session_id=session_id, writer=writer)
+    stored = Stored(
+        database,
+        app_name=app_name,
+        user_id=user_id,
+        session_id=session_id,
+        objects=ObjectStore.of(database.settings) if objects else None,
+        named=not objects,
+    )
     counts: Counter[str] = Counter()
-    async for kind, line in _lines(database, app_name, user_id, session_id, objects):
-        counts[kind] += kind != "export"
+    async for kind, line in stored.everything():
+        counts[kind] += 1
         yield line
         if progress is not None:
             progress(counts.total())
-    yield lines.end({kind: count for kind, count in counts.items() if count})
-
-
-async def _lines(
-    database: Database, app_name: str, user_id: str | None, session_id: str | None, objects: bool
-) -> AsyncIterator[tuple[str, str]]:
-    writer = f"adkpg {version('adkpg')}"
-    yield (
-        "export",
-        lines.header(app_name=app_name, user_id=user_id, session_id=session_id, writer=writer),
-    )
-    store = ObjectStore.of(database.settings) if objects else None
-    stored = Stored(
-        database, app_name=app_name, user_id=user_id, session_id=session_id, objects=store
-    )
-    settings = await stored.settings()
-    if settings is not None:
-        yield "app_settings", lines.app_settings(settings)
-    state = await stored.app_state()
-    if state is not None:
-        yield "app_state", lines.shared_state(state)
-    async for state in stored.user_states():
-        yield "user_state", lines.shared_state(state)
-    async for tombstone in stored.tombstones():
-        yield "tombstone", lines.tombstone(tombstone)
-    async for memory in stored.memories():
-        yield "memory", lines.memory(memory)
-    async for file in stored.artifacts():
-        if isinstance(file, ArtifactRecord):
-            if objects and file.location is not None:
-                raise ConfigurationError(
-                    f"The bytes of file {file.name!r} are in an object store; set "
-                    "ADKPG_ARTIFACT_STORE as it was when it was saved, or export the names of "
-                    "objects alone (objects=False, --no-objects)."
-                )
-            yield "artifact", lines.artifact(file)
-        else:
-            yield "artifact_chunk", lines.chunk(file)
-    place: SessionRecord | None = None
-    async for record in stored.sessions():
-        if isinstance(record, SessionRecord):
-            place = record
-            yield "session", lines.session(record)
-        else:
-            assert place is not None
-            yield "event", lines.event(place, *record)
+    yield lines.end(counts)

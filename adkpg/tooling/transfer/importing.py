@@ -12,8 +12,10 @@ from adkpg.database import Database
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import moment
+from adkpg.tooling.transfer.kinds import KINDS
 from adkpg.tooling.transfer.records import (
     AppSettingsRecord,
+    AppState,
     ArtifactRecord,
     ChunkRecord,
     EventRecord,
@@ -22,16 +24,17 @@ from adkpg.tooling.transfer.records import (
     Progress,
     Record,
     SessionRecord,
-    SharedState,
     TombstoneRecord,
     Unread,
+    UserState,
 )
 from adkpg.tooling.transfer.report import ImportReport
 from adkpg.tooling.transfer.sources.choice import Source, chosen
 from adkpg.tooling.transfer.sources.selection import Selection
 from adkpg.tooling.transfer.writing.artifacts import ArtifactWriter
 from adkpg.tooling.transfer.writing.memories import MemoryWriter
-from adkpg.tooling.transfer.writing.sessions import Mode, SessionWriter
+from adkpg.tooling.transfer.writing.rows import RowWriter
+from adkpg.tooling.transfer.writing.sessions import SessionWriter
 from adkpg.tooling.transfer.writing.states import StateWriter
 
 _PROGRESS_S = 0.2
@@ -49,15 +52,16 @@ async def import_from(
     source_schema: str | None = None,
     remember: bool = False,
     dry_run: bool = False,
-    verify: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> ImportReport:
     """Brings sessions, events and states of elsewhere into the database.
 
-    They are then what appending them here would have made of them. It takes as much memory for a
-    million events as for a thousand, and writes some hundred sessions in a transaction; after a
-    kill, or once the source has gone on, running it again writes what is missing. A session that is
-    stored here with other events is reported and left alone; one that has gone on here stays so.
+    They are then what appending them here would have made of them. The source is read once, in as
+    much memory for a million events as for a thousand. Of a session all that is new is written, or
+    nothing; some hundred sessions share a transaction, in which digests of what is stored are
+    compared with the source's. After a kill, or once the source has gone on, running it again
+    writes what is missing. A session that is stored here with other events is reported and left
+    alone; one that has gone on here stays so.
 
     Args:
       database: Where to; the source may be the same Postgres database.
@@ -72,7 +76,6 @@ async def import_from(
       source_schema: The Postgres schema of the source's tables, if several have such.
       remember: Gives what was said to the users' memory, too, by the database's policy.
       dry_run: Reads and compares, and writes nothing.
-      verify: Reads the source once more afterwards, and compares every session with what is stored.
       progress: Is told now and then how far it is.
 
     Returns:
@@ -96,22 +99,14 @@ async def import_from(
     )
     try:
         report = ImportReport(source=reading.name, dry_run=dry_run)
-        mode = Mode.COUNT if dry_run else Mode.WRITE
-        second = verify and not dry_run
-        await _Pass(database, reading, selection, report, mode, remember, progress).run(
-            1 + second, 0
-        )
-        if second:
-            await _Pass(database, reading, selection, report, Mode.VERIFY, False, progress).run(
-                2, 1
-            )
+        await _Import(database, reading, selection, report, remember).run(progress)
         return report
     finally:
         await reading.close()
 
 
-class _Pass:
-    """Reads a source once."""
+class _Import:
+    """Reads a source, and gives each record to the writer of its kind."""
 
     def __init__(
         self,
@@ -119,42 +114,46 @@ class _Pass:
         source: Source,
         selection: Selection,
         report: ImportReport,
-        mode: Mode,
         remember: bool,
-        progress: Callable[[Progress], None] | None,
     ) -> None:
         self._source = source
         self._selection = selection
-        self._takes_events = False
         self._report = report
-        self._counts = mode is not Mode.VERIFY
-        self._progress = progress
-        self._sessions = SessionWriter(database, report, mode=mode, remember=remember)
-        self._states = StateWriter(database, report, mode=mode)
-        self._memories = MemoryWriter(database, report, mode=mode)
-        self._artifacts = ArtifactWriter(database, report, mode=mode)
+        self._takes_events = False
+        writing = not report.dry_run
+        self._sessions = SessionWriter(database, report, writing=writing, remember=remember)
+        self._states = StateWriter(database, report, writing=writing)
+        self._memories = MemoryWriter(database, report, writing=writing)
+        self._artifacts = ArtifactWriter(database, report, writing=writing)
+        self._rows = {
+            kind.record: RowWriter(database, report, kind, writing=writing)
+            for kind in KINDS.values()
+            if kind.is_copied
+        }
 
-    async def run(self, passes: int, number: int) -> None:
-        """Reads all of it; it is one of so many passes."""
-        total = await self._source.total() if self._progress is not None else 0
-        told = events = done = 0.0
-        async with aclosing(self._source.records()) as records:
+    async def run(self, progress: Callable[[Progress], None] | None) -> None:
+        """Reads all of it."""
+        total = await self._source.total() if progress is not None else 0
+        told, done = 0.0, 0
+        async with self._sessions, aclosing(self._source.records()) as records:
             async for record, done in records:
-                events += isinstance(record, EventRecord)
-                await self._take(record)
-                if self._progress is not None and time.monotonic() - told > _PROGRESS_S:
+                wanted = self._wants(record)
+                if isinstance(record, SessionRecord):
+                    await self._sessions.end()
+                    self._takes_events = wanted
+                if wanted:
+                    await self._take(record)
+                if progress is not None and time.monotonic() - told > _PROGRESS_S:
                     told = time.monotonic()
-                    self._tell(int(number * total + done), passes * total, int(events))
-        await self._sessions.end()
-        await self._sessions.flush()
+                    progress(Progress(done, total, self._report.events))
+            await self._sessions.flush()
         await self._states.flush()
         await self._memories.flush()
         await self._artifacts.flush()
-        self._tell((number + 1) * total, passes * total, int(events))
-
-    def _tell(self, done: int, total: int, events: int) -> None:
-        if self._progress is not None:
-            self._progress(Progress(done, total, events, comparing=not self._counts))
+        for writer in self._rows.values():
+            await writer.flush()
+        if progress is not None:
+            progress(Progress(total, total, self._report.events))
 
     def _wants(self, record: Record) -> bool:
         """Whether a record is of what was asked for, whatever the source yields."""
@@ -166,8 +165,6 @@ class _Pass:
         if user_id == APP_WIDE:
             user_id = None
         wanted = self._selection.takes(app_name, user_id)
-        if isinstance(record, SessionRecord):
-            self._takes_events = wanted
         if not wanted and user_id is None and self._selection.app_name in (None, app_name):
             self._report.note(
                 f"What all users of app {app_name!r} share (its state, settings and knowledge) was "
@@ -177,29 +174,38 @@ class _Pass:
 
     async def _take(self, record: Record) -> None:
         report = self._report
-        if not self._wants(record):
-            return
-        if isinstance(record, EventRecord):
-            report.events += self._counts
-            await self._sessions.add(record)
-        elif isinstance(record, SessionRecord):
-            report.sessions += self._counts
-            await self._sessions.begin(record)
-        elif isinstance(record, SharedState):
-            report.states += self._counts
-            await self._states.add(record)
-        elif isinstance(record, MemoryRecord):
-            report.memories += self._counts
-            await self._memories.add(record)
-        elif isinstance(record, TombstoneRecord):
-            report.tombstones += self._counts
-            await self._memories.bury(record)
-        elif isinstance(record, (ArtifactRecord, ChunkRecord)):
-            report.artifacts += self._counts and isinstance(record, ArtifactRecord)
-            await self._artifacts.add(record)
-        elif isinstance(record, AppSettingsRecord):
-            await self._memories.settle(record)
-        elif isinstance(record, Unread) and self._counts:
+        if isinstance(record, Unread):
             report.miss(record)
         elif isinstance(record, Note):
             report.note(record.text)
+        elif isinstance(record, EventRecord):
+            report.events += 1
+            await self._sessions.add(record)
+        elif isinstance(record, SessionRecord):
+            report.sessions += 1
+            await self._sessions.begin(record)
+        else:
+            await self._sessions.end()  # no other writer waits for what it holds
+            await self._take_other(record)
+
+    async def _take_other(self, record: Record) -> None:
+        report = self._report
+        if isinstance(record, AppState | UserState):
+            report.states += 1
+            await self._states.add(record)
+        elif isinstance(record, MemoryRecord):
+            report.memories += 1
+            await self._memories.add(record)
+        elif isinstance(record, TombstoneRecord):
+            report.tombstones += 1
+            await self._memories.bury(record)
+        elif isinstance(record, ArtifactRecord):
+            report.artifacts += 1
+            await self._artifacts.add(record)
+        elif isinstance(record, ChunkRecord):
+            await self._artifacts.add(record)
+        elif isinstance(record, AppSettingsRecord):
+            await self._memories.settle(record)
+        else:
+            report.rows += 1
+            await self._rows[type(record)].add(record)

@@ -45,7 +45,8 @@ class ImportReport:
       memories_written: Memories that were written, of an export or by `remember`.
       tombstones: Marks of deleted memories that were read.
       artifacts: Versions of files that were read from an export.
-      verified: Sessions that were read a second time and compared with what is stored.
+      rows: Other rows that were read from an export, such as saved questions.
+      verified: Sessions whose events and state were compared with what is stored.
       differing: What differs, or is in the way of the source's.
       unread: What could not be read or stored.
       notes: What else a reader should know, each once.
@@ -64,6 +65,7 @@ class ImportReport:
     memories_written: int = 0
     tombstones: int = 0
     artifacts: int = 0
+    rows: int = 0
     verified: int = 0
     differing: Listing = field(default_factory=Listing)
     unread: Listing = field(default_factory=Listing)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 @click.option("--source-schema", metavar="NAME", help="The Postgres schema of the source's tables.")
 @click.option("--remember", is_flag=True, help="Fill the users' memory too, by the policy.")
 @click.option("--dry-run", is_flag=True, help="Read and compare all of it, and write nothing.")
-@click.option("--no-verify", is_flag=True, help="Do not read the source again to compare.")
 @as_json
 @connected
 async def import_(
@@ -48,7 +47,6 @@ async def import_(
     *,
     remember: bool,
     dry_run: bool,
-    no_verify: bool,
     as_json: bool,
 ) -> None:
     """Bring in sessions of ADK's databases, or of an export.
@@ -56,8 +54,8 @@ async def import_(
     SOURCE is a URL or a file: a database of ADK's DatabaseSessionService (SQLite, Postgres, MySQL,
     MariaDB; the schemas of old and new versions), of its SqliteSessionService, of adk-js or adk-go,
     or an export of adkpg. It is only read. Running it again writes what is missing; a session that
-    is stored with other events is left alone. At the end every session is compared. It fails if
-    something could not be read or differs, and says what; all else is stored.
+    is stored with other events is left alone. Every session is compared with what is stored. It
+    fails if something could not be read or differs, and says what; all else is stored.
 
     \b
     Example:
@@ -70,8 +68,7 @@ async def import_(
     with rate_bar("events") as shown:
 
         def progress(state: Progress) -> None:
-            step = "Comparing" if state.comparing else "Importing"
-            shown(step, state.done, state.total, state.events)
+            shown("Importing", state.done, state.total, state.events)
 
         report = await import_from(
             database,
@@ -83,7 +80,6 @@ async def import_(
             source_schema=source_schema,
             remember=remember,
             dry_run=dry_run,
-            verify=not no_verify,
             progress=progress,
         )
     if as_json:

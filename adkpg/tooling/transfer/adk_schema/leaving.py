@@ -16,9 +16,11 @@ from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable
 from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import clamped
+from adkpg.tooling.transfer import lines
 from adkpg.tooling.transfer.adk_schema import statements
+from adkpg.tooling.transfer.kinds import KINDS
 from adkpg.tooling.transfer.reading.stored import Stored
-from adkpg.tooling.transfer.records import SessionRecord, SharedState
+from adkpg.tooling.transfer.records import AppState, SessionRecord, UserState
 from adkpg.tooling.transfer.report import Listing
 from adkpg.tooling.transfer.sources import detection
 from adkpg.tooling.transfer.sources import statements as source_statements
@@ -129,22 +131,24 @@ class _Leaving:
     async def run(self, app_name: str, database: Database) -> None:
         """Writes all of it."""
         # A user's export has no app state, but ADK needs a row of it.
-        app = await Stored(database, app_name=app_name).app_state()
-        await self._share(app_name, None, app)
-        async for state in self._stored.user_states():
+        await self._share(app_name, None, None)
+        async for line in Stored(database, app_name=app_name).lines(KINDS["app_state"]):
+            await self._share(app_name, None, lines.record(lines.read(line)))
+        async for line in self._stored.lines(KINDS["user_state"]):
+            state: UserState = lines.record(lines.read(line))
             await self._share(app_name, state.user_id, state)
         session: SessionRecord | None = None
-        rows: list[tuple[int, str]] = []
+        rows: list[dict[str, Any]] = []
         last: _Last | None = None
-        async for record in self._stored.sessions():
-            if isinstance(record, SessionRecord):
+        async for kind, line in self._stored.sessions():
+            if kind == "session":
                 if session is not None:
                     await self._write(session, rows, last)
-                session, rows, last = record, [], None
-                if record.user_id not in self._users:
-                    await self._share(app_name, record.user_id, None)
+                session, rows, last = lines.record(lines.read(line)), [], None
+                if session.user_id not in self._users:
+                    await self._share(app_name, session.user_id, None)
                 continue
-            rows.append(record)
+            rows.append(json.loads(line)["event"])
             self._read += 1
             if len(rows) == _BATCH and session is not None:
                 last = await self._write(session, rows, last)
@@ -152,7 +156,9 @@ class _Leaving:
         if session is not None:
             await self._write(session, rows, last)
 
-    async def _share(self, app_name: str, user_id: str | None, shared: SharedState | None) -> None:
+    async def _share(
+        self, app_name: str, user_id: str | None, shared: AppState | UserState | None
+    ) -> None:
         """Gives an app or a user the row that ADK needs, with our keys over those there."""
         ours = dict(shared.state) if shared is not None else {}
         place: dict[str, Any] = {"app_name": app_name}
@@ -181,13 +187,12 @@ class _Leaving:
             await connection.commit()
 
     async def _write(
-        self, session: SessionRecord, rows: Sequence[tuple[int, str]], last: _Last | None
+        self, session: SessionRecord, rows: Sequence[dict[str, Any]], last: _Last | None
     ) -> _Last | None:
         """Writes some events of a session, which come after the last one, and returns theirs."""
         key = session.key
         events = []
-        for _, payload in rows:
-            event = json.loads(payload)
+        for event in rows:
             time = _naive(clamped(float(event["timestamp"])))
             if last is not None and (time, event["id"]) <= last:
                 time = last[0] + _STEP

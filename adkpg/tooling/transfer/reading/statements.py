@@ -1,166 +1,93 @@
-"""Queries of what an app, a user or a session has, in pages by key; their SQL is in statements.sql.
+"""Queries of what an app, a user or a session has, as lines of JSON, in pages by key.
 
-Those ``of_app`` are about everybody of an app, and those ``of_user`` about one user, or about one
-session if `session_id` is not null. A page comes after a key.
+Their SQL is in statements.sql. Postgres writes the lines, so each payload is spelled as it
+is stored.
 """
 
-from datetime import datetime
-from typing import TypedDict
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal, TypedDict
 
-from adkpg.memory.records import StoredMemory
-from adkpg.queries import Queries, Query
+from adkpg.queries import Queries, Query, Statement
+from adkpg.tooling.transfer.kinds import KINDS, Kind
 
-_sql = Queries(__file__)
-
-
-class Settings(TypedDict):
-    """An app's settings; `model` and `dimensions` are null if no model is active."""
-
-    text_search_config: str | None
-    extract_facts: bool
-    model: str | None
-    dimensions: int | None
+Whose = Literal["app", "user", "session"]
+"""Of what a statement is: all of an app, what one user has, or what belongs to one session."""
 
 
-class State(TypedDict):
-    """A state as JSON text, and when it changed."""
-
-    state: str
-    updated_at: datetime
+def _columns(kind: Kind) -> str:
+    return ", ".join(f"{kind.spelled.get(name, f't.{name}')} AS {name}" for name in kind.columns)
 
 
-class UserState(State):
-    """A user's state."""
-
-    user_id: str
+_sql = Queries(__file__, columns=_columns(KINDS["event"]))
 
 
-class Tombstone(TypedDict):
-    """The mark of a deleted memory."""
-
-    user_id: str
-    session_id: str
-    event_id: str
-    needed_at: datetime
-
-
-class StoredSession(TypedDict):
-    """A session; its states are JSON text."""
-
-    user_id: str
-    session_id: str
-    state: str
-    revision: int
-    created_at: datetime
-    updated_at: datetime
-    memory_position: int | None
-    initial_state: str | None
-    ttl_s: float | None
-    expires_at: datetime | None
-
-
-class StoredEvent(TypedDict):
-    """An event, its payload as JSON text."""
+class EventLine(TypedDict):
+    """An event's line, and its key."""
 
     user_id: str
     session_id: str
     seq: int
-    payload: str
+    line: str
 
 
-class PlacedMemory(StoredMemory):
-    """A memory with its place and all that a writer gives; its content is never null."""
-
-    user_id: str
-    position: int
-    invocation_id: str | None
-    digest: str
-    created_at: datetime
-    extracted_at: datetime | None
-
-
-class StoredArtifact(TypedDict):
-    """A version of a file, without its bytes; JSON is text."""
-
-    user_id: str
-    session_id: str
-    name: str
-    version: int
-    artifact_id: str
-    part: str
-    mime_type: str | None
-    custom_metadata: str
-    size: int
-    location: str | None
-    created_at: datetime
-
-
-class Origin(TypedDict):
-    """A memory, and one that it was drawn from."""
-
-    memory_id: str
-    origin_id: str
-
-
-@_sql.query()
-def select_settings(*, app_name: str) -> Query[Settings]:
-    """Reads an app's settings."""
-
-
-@_sql.query()
-def select_app_state(*, app_name: str) -> Query[State]:
-    """Reads an app's state."""
-
-
-@_sql.query()
-def select_user_states(*, app_name: str, first_user: str, limit: int) -> Query[UserState]:
-    """Reads the states of an app's users from a user on, by user; a user's id may be empty."""
-
-
-@_sql.query()
-def select_user_state(*, app_name: str, user_id: str) -> Query[UserState]:
-    """Reads the state of one user."""
-
-
-@_sql.query()
-def select_tombstones_of_app(
-    *, app_name: str, after_user: str, after_session: str, after_event: str, limit: int
-) -> Query[Tombstone]:
-    """Reads marks of deleted memories of an app."""
-
-
-@_sql.query()
-def select_tombstones_of_user(
+def select_lines(
+    kind: Kind,
+    part: str | None,
     *,
     app_name: str,
-    user_id: str,
+    user_id: str | None,
     session_id: str | None,
-    after_user: str,
-    after_session: str,
-    after_event: str,
+    after: Sequence[object] | None,
     limit: int,
-) -> Query[Tombstone]:
-    """Reads marks of deleted memories of a user or a session."""
+) -> Query[Any]:
+    """Reads a page of lines in the order of their keys; each row has its key and the line.
+
+    Args:
+      kind: Of which kind.
+      part: One of the kind's conditions.
+      app_name: The app.
+      user_id: One user's; None is all of the app.
+      session_id: One session's of the user, where the kind belongs to sessions.
+      after: The key of the last row of the page before, in the kind's order; None is the first.
+      limit: Most rows.
+    """
+    whose: Whose = "app" if user_id is None else "user" if session_id is None else "session"
+    parameters: dict[str, Any] = {"app_name": app_name, "limit": limit}
+    if user_id is not None:
+        parameters["user_id"] = user_id
+    if session_id is not None and kind.rule.of_sessions:
+        parameters["session_id"] = session_id
+    if after is not None:
+        parameters |= {
+            f"after_{name}": value for name, value in zip(kind.order, after, strict=True)
+        }
+    return Query(_lines(kind.type, part, whose, following=after is not None), parameters)
 
 
-@_sql.query()
-def select_sessions_of_app(
-    *, app_name: str, after_user: str, after_session: str, limit: int
-) -> Query[StoredSession]:
-    """Reads an app's sessions."""
-
-
-@_sql.query()
-def select_sessions_of_user(
-    *,
-    app_name: str,
-    user_id: str,
-    session_id: str | None,
-    after_user: str,
-    after_session: str,
-    limit: int,
-) -> Query[StoredSession]:
-    """Reads a user's sessions, or one of them."""
+@cache
+def _lines(line: str, part: str | None, whose: Whose, *, following: bool) -> Statement:
+    kind = KINDS[line]
+    order, columns = kind.order, kind.rule.table.columns
+    wanted = [] if whose == "app" or not kind.rule.personal else ["t.user_id = :user_id"]
+    if whose == "session" and kind.rule.of_sessions:
+        wanted.append(kind.of_session or "t.session_id = :session_id")
+    if part is not None:
+        wanted.append(part)
+    if following:
+        after = ", ".join(f":after_{name}" for name in order)
+        wanted.append(f"({', '.join(f't.{name}' for name in order)}) > ({after})")
+    sql = _sql.text(
+        "select_lines",
+        keys=", ".join(f"t.{name}" for name in order or ("app_name",)),
+        table=kind.rule.table.name,
+        type=kind.type,
+        columns=_columns(kind),
+        wanted="\n  AND ".join(wanted) or "true",
+    )
+    keys = {name: columns[name].type.python_type for name in order or ("app_name",)}
+    made: Any = TypedDict  # whose names mypy knows in advance alone
+    return Statement(sql, made("Line", {**keys, "line": str}))
 
 
 @_sql.query()
@@ -173,62 +100,5 @@ def select_events(
     last_user: str,
     last_session: str,
     limit: int,
-) -> Query[StoredEvent]:
-    """Reads events of the sessions up to one, after an event of the first of them."""
-
-
-@_sql.query()
-def select_memories_of_app(
-    *, app_name: str, derived: bool, after_user: str, after_position: int, limit: int
-) -> Query[PlacedMemory]:
-    """Reads an app's memories: what was said and written, or what was drawn from it (`derived`)."""
-
-
-@_sql.query()
-def select_memories_of_user(
-    *,
-    app_name: str,
-    user_id: str,
-    session_id: str | None,
-    derived: bool,
-    after_user: str,
-    after_position: int,
-    limit: int,
-) -> Query[PlacedMemory]:
-    """Reads a user's memories: what was said and written, or what was drawn from it (`derived`).
-
-    Of a session come its own, and what was drawn from them.
-    """
-
-
-@_sql.query()
-def select_artifacts_of_app(
-    *,
-    app_name: str,
-    after_user: str,
-    after_session: str,
-    after_name: str,
-    after_version: int,
-    limit: int,
-) -> Query[StoredArtifact]:
-    """Reads versions of an app's files."""
-
-
-@_sql.query()
-def select_artifacts_of_user(
-    *,
-    app_name: str,
-    user_id: str,
-    session_id: str | None,
-    after_user: str,
-    after_session: str,
-    after_name: str,
-    after_version: int,
-    limit: int,
-) -> Query[StoredArtifact]:
-    """Reads versions of a user's or a session's files."""
-
-
-@_sql.query()
-def select_origins(*, app_name: str, user_id: str, memory_ids: list[str]) -> Query[Origin]:
-    """Reads what memories of a user were drawn from, by memory and origin."""
+) -> Query[EventLine]:
+    """Reads lines of events by their keys, from the one after a place up to those of a session."""

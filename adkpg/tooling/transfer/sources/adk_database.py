@@ -12,12 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from adkpg.errors import ConfigurationError
 from adkpg.settings import Settings
 from adkpg.tooling.transfer.records import (
+    AppState,
     EventRecord,
     Note,
     Record,
     SessionRecord,
-    SharedState,
     Unread,
+    UserState,
 )
 from adkpg.tooling.transfer.sources import detection, statements
 from adkpg.tooling.transfer.sources.clock import Clock, read_time
@@ -147,12 +148,13 @@ class AdkDatabaseSource:
                     state, unread = _state(row.state, row.app_name, owner, None)
                     if unread is not None:
                         yield unread
-                    yield SharedState(
-                        app_name=row.app_name,
-                        user_id=owner,
-                        state=state,
-                        updated_at=self._time(row.update_time),
-                    )
+                    time = self._time(row.update_time)
+                    if owner is None:
+                        yield AppState(app_name=row.app_name, state=state, updated_at=time)
+                    else:
+                        yield UserState(
+                            app_name=row.app_name, user_id=owner, state=state, updated_at=time
+                        )
 
     async def _joined(
         self, connection: AsyncConnection, second: AsyncConnection, clock: Clock

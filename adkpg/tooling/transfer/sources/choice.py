@@ -11,10 +11,10 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from adkpg.database.address import EMBEDDED
 from adkpg.errors import ConfigurationError
 from adkpg.settings import Settings
-from adkpg.tooling.transfer.jsonl.file import JsonLinesSource
 from adkpg.tooling.transfer.records import Record
 from adkpg.tooling.transfer.sources.adk_database import adk_database
 from adkpg.tooling.transfer.sources.clock import zone_of
+from adkpg.tooling.transfer.sources.export_file import ExportFile
 from adkpg.tooling.transfer.sources.opening import opened
 from adkpg.tooling.transfer.sources.selection import Selection
 from adkpg.tooling.transfer.sources.service import ServiceSource
@@ -23,7 +23,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 class Source(Protocol):
-    """What can be read from its beginning to its end, any number of times.
+    """What can be read from its beginning to its end, once.
 
     Attributes:
       name: What it is, without passwords.
@@ -71,7 +71,7 @@ async def chosen(
     if not text.strip():
         raise ConfigurationError("The source is empty; name a file or the URL of a database.")
     if "://" not in text and text != EMBEDDED and not await asyncio.to_thread(_is_sqlite, text):
-        return JsonLinesSource(Path(text), selection)
+        return ExportFile(Path(text), selection, settings)
     async with AsyncExitStack() as unread:
         database = await opened(text, settings)
         unread.push_async_callback(database.close)
@@ -90,7 +90,8 @@ def _is_sqlite(name: str) -> bool:
     """
     if Path(name).is_fifo():
         raise ConfigurationError(
-            f"{name} is a pipe, and an import reads its source twice; write it to a file first."
+            f"{name} is a pipe, which cannot be looked at before it is read, nor read again if the "
+            "import is stopped; write it to a file first."
         )
     try:
         with Path(name).open("rb") as file:

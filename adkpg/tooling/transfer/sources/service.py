@@ -10,7 +10,14 @@ from adkpg import jsontext
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.sessions.state import parted
 from adkpg.timestamps import clamped
-from adkpg.tooling.transfer.records import EventRecord, Record, SessionRecord, SharedState, Unread
+from adkpg.tooling.transfer.records import (
+    AppState,
+    EventRecord,
+    Record,
+    SessionRecord,
+    Unread,
+    UserState,
+)
 from adkpg.tooling.transfer.sources.selection import Selection
 
 
@@ -76,11 +83,17 @@ class ServiceSource:
             if not self._selection.takes_session(record):
                 continue
             if app and not users:
-                yield _shared(self._app_name, None, app, now), done
+                yield AppState(app_name=self._app_name, state=app, updated_at=now), done
             if session.user_id not in users:
                 users.add(session.user_id)
                 if user:
-                    yield _shared(self._app_name, session.user_id, user, now), done
+                    shared = UserState(
+                        app_name=self._app_name,
+                        user_id=session.user_id,
+                        state=user,
+                        updated_at=now,
+                    )
+                    yield shared, done
             yield record, done
             for event in session.events:
                 if event.partial:
@@ -98,9 +111,3 @@ class ServiceSource:
                         ),
                         done,
                     )
-
-
-def _shared(
-    app_name: str, user_id: str | None, state: dict[str, object], now: datetime
-) -> SharedState:
-    return SharedState(app_name=app_name, user_id=user_id, state=state, updated_at=now)

@@ -3,44 +3,42 @@
 A session that is there is never rewritten: if the first of the source's events are its own, those
 that it lacks follow, and else it is left alone and reported. So an import can be run again, after a
 kill or once the source has gone on, and writes what is missing alone.
+
+Small sessions share a transaction, which is repeated as a whole while a fault passes. One that is
+larger than a batch has a transaction of its own, from its first event to its last, which is not
+repeated. Either way all that is new of a session is there, or none of it.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import Enum
-from typing import Any, TypedDict, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypedDict
 
 from adkpg import jsontext
 from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
-from adkpg.keys import require_storable
+from adkpg.keys import SessionKey, require_storable
 from adkpg.limits import require_size
 from adkpg.memory.drafts import drafts_of_events
 from adkpg.memory.write import apply
-from adkpg.remember.policy import RememberPolicy
+from adkpg.memory.write.statements import lock_session
 from adkpg.sessions.state import parted
 from adkpg.timestamps import clamped
 from adkpg.tooling.transfer.records import EventRecord, SessionRecord, Unread
 from adkpg.tooling.transfer.report import ImportReport
 from adkpg.tooling.transfer.writing import statements
-
-T = TypeVar("T")
+from adkpg.tooling.transfer.writing.refusals import written
 
 _EVENTS = 1_000
 _CHARACTERS = 4_000_000
 _SESSIONS = 500
+_REMEMBERED = 50  # sessions that are held while their memories are written
 _ATTEMPTS = 5
 # Of one session, further differences say no more.
 _TOLD = 3
-
-
-class Mode(Enum):
-    """What becomes of what is read."""
-
-    WRITE = "write"
-    COUNT = "count"
-    VERIFY = "verify"
 
 
 class _Raced(Exception):
@@ -76,6 +74,10 @@ class _Open:
       state: Its state as JSON text.
       initial: Its state before the first event, as JSON text.
       seq: Number of the last event that came.
+      rows: Those events that came and are not written: their numbers, and they.
+      before: Number of the event before these.
+      first: Whether the session begins with these.
+      last: Whether it ends with these.
       created: Whether this import creates it.
       extended: Whether this import adds to what was there.
       failed: Whether it is left alone.
@@ -86,83 +88,92 @@ class _Open:
     state: str
     initial: str | None
     seq: int = 0
+    rows: list[tuple[int, EventRecord]] = field(default_factory=list)
+    before: int = 0
+    first: bool = True
+    last: bool = False
     created: bool = False
     extended: bool = False
     failed: bool = False
     told: int = 0
 
-    @property
-    def name(self) -> str:
-        record = self.record
-        return f"app {record.app_name!r}, user {record.user_id!r}, session {record.session_id!r}"
-
-
-@dataclass
-class _Chunk:
-    """Some consecutive events of a session.
-
-    Attributes:
-      session: Whose.
-      before: Number of the event before them.
-      first: Whether the session begins with them.
-      last: Whether it ends with them.
-      rows: Their numbers, and the events.
-    """
-
-    session: _Open
-    before: int
-    first: bool
-    last: bool = False
-    rows: list[tuple[int, EventRecord]] = field(default_factory=list)
+    def went(self) -> None:
+        """Goes on after the rows that were written."""
+        self.rows, self.before, self.first = [], self.seq, False
 
 
 @dataclass(frozen=True)
 class _Moved:
     """A session that gets events: up to which revision, its time then, and the events' bytes."""
 
-    chunk: _Chunk
+    session: _Open
     revision: int
     updated: datetime
     size: int
 
     @classmethod
-    def by(cls, chunk: _Chunk, rows: Sequence[tuple[int, EventRecord]]) -> "_Moved":
+    def by(cls, session: _Open, rows: Sequence[tuple[int, EventRecord]]) -> Self:
         size = sum(len(event.payload.encode()) for _, event in rows)
-        return cls(chunk, *_end(chunk), size)
+        return cls(session, *_end(session), size)
+
+
+_Row = tuple[_Open, int, EventRecord]
 
 
 @dataclass
 class _Outcome:
-    """What one batch does, and what is then said of it."""
+    """What one transaction does, and what is then said of it."""
 
     create: list[_Moved] = field(default_factory=list)
     advance: list[_Moved] = field(default_factory=list)
-    events: list[tuple[_Open, int, EventRecord]] = field(default_factory=list)
+    events: list[_Row] = field(default_factory=list)
+    refused: dict[tuple[str, str, str, int], str] = field(default_factory=dict)
     differing: list[tuple[_Open, str]] = field(default_factory=list)
     failed: list[_Open] = field(default_factory=list)
+    forgot: list[tuple[_Open, str]] = field(default_factory=list)
+    remembered: int = 0
+
+    def refuse(self, row: _Row, reason: str) -> None:
+        """Notes an event that the server refused."""
+        session, seq, _ = row
+        self.refused[(*session.record.key, seq)] = reason
 
 
 class SessionWriter:
-    """Takes sessions and their events, and writes, counts or verifies them in batches.
+    """Takes sessions and their events, and writes or counts them in batches.
+
+    A context: if it is left by an exception, the session that is being read is not there.
 
     Args:
       database: Where.
       report: Is told what became of them.
-      mode: What becomes of them.
+      writing: Whether they are written; else they are compared and counted.
       remember: Whether their events are given to memory, too.
     """
 
     def __init__(
-        self, database: Database, report: ImportReport, *, mode: Mode, remember: bool = False
+        self, database: Database, report: ImportReport, *, writing: bool, remember: bool
     ) -> None:
         self._database = database
         self._report = report
-        self._mode = mode
+        self._writing = writing
         self._remember = remember
-        self._policy: RememberPolicy | None = database.policy
         self._open: _Open | None = None
-        self._chunks: list[_Chunk] = []
+        self._waiting: list[_Open] = []
         self._events = self._characters = 0
+        self._held: Transaction | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, exc, traceback)
 
     async def begin(self, record: SessionRecord) -> None:
         """Begins a session; the one before has ended."""
@@ -179,7 +190,6 @@ class SessionWriter:
             self._miss(record, None, str(exc))
             return
         self._open = _Open(record, state, begun)
-        self._chunks.append(_Chunk(self._open, before=0, first=True))
 
     def _own(self, record: SessionRecord, state: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the keys of a state that are the session's own; notes those of an app or user."""
@@ -193,8 +203,6 @@ class SessionWriter:
         return own
 
     def _miss(self, record: SessionRecord, event_id: str | None, reason: str) -> None:
-        if self._mode is Mode.VERIFY:
-            return
         app_name, user_id, session_id = record.key
         self._report.miss(
             Unread(
@@ -219,94 +227,78 @@ class SessionWriter:
         except InvalidInput as exc:
             self._miss(session.record, event.event.id[:100], str(exc))
             return
-        if not self._chunks or self._chunks[-1].session is not session:
-            self._chunks.append(_Chunk(session, before=session.seq, first=False))
-        seq = max(event.seq or 0, session.seq + 1)
-        session.seq = seq
-        self._chunks[-1].rows.append((seq, event))
+        session.seq = max(event.seq or 0, session.seq + 1)
+        session.rows.append((session.seq, event))
         self._events += 1
         self._characters += len(event.payload)
-        if self._events >= _EVENTS or self._characters >= _CHARACTERS:
-            await self.flush()
+        if self._is_full():
+            await self._write_waiting()
+            if self._is_full():
+                await self._write_part(session)
+
+    def _is_full(self) -> bool:
+        return self._events >= _EVENTS or self._characters >= _CHARACTERS
 
     async def end(self) -> None:
         """Ends the session that was begun last."""
         session, self._open = self._open, None
         if session is None:
             return
-        if not self._chunks or self._chunks[-1].session is not session:
-            self._chunks.append(_Chunk(session, before=session.seq, first=False))
-        self._chunks[-1].last = True
-        if len(self._chunks) >= _SESSIONS:
-            await self.flush()
+        session.last = True
+        if self._held is not None:
+            await self._write_part(session)
+            self._held = None
+            await self._stack.aclose()  # commits
+        elif not session.failed:
+            self._waiting.append(session)
+        if len(self._waiting) >= (_REMEMBERED if self._remember else _SESSIONS):
+            await self._write_waiting()
 
     async def flush(self) -> None:
-        """Does what is to be done with what came so far."""
-        chunks, self._chunks = self._chunks, []
+        """Ends the session that was begun last, and writes what waits."""
+        await self.end()
+        await self._write_waiting()
+
+    async def _write_part(self, session: _Open) -> None:
+        """Writes what came of a session that is larger than a batch."""
+        if self._held is None:
+            self._held = await self._stack.enter_async_context(self._database.run.transaction())
+        if not session.failed:
+            known = set()
+            if not session.first and session.rows and self._writing:
+                query = statements.select_known(
+                    **_key(session.record.key),
+                    event_ids=[event.event.id for _, event in session.rows],
+                    before=session.rows[0][0],
+                )
+                known = {row["event_id"] for row in await self._held.fetch(query)}
+            self._without_doubles(session, known)
+            self._tell(await self._write(self._held, {session.record.key: session}), [session])
         self._events = self._characters = 0
-        chunks = [chunk for chunk in chunks if not chunk.session.failed]
-        # Of one session several chunks may wait, such as from two exports; they come in turn.
-        while chunks:
-            batch: dict[tuple[str, str, str], _Chunk] = {}
+        session.went()
+
+    async def _write_waiting(self) -> None:
+        """Writes the sessions that ended, in one transaction if each came once."""
+        waiting, self._waiting = self._waiting, []
+        for session in waiting:
+            self._events -= len(session.rows)
+            self._characters -= sum(len(event.payload) for _, event in session.rows)
+            self._without_doubles(session, set())
+        # One session may come twice, such as from two exports; then they come in turn.
+        while waiting:
+            batch: dict[tuple[str, str, str], _Open] = {}
             rest = []
-            for chunk in chunks:
-                key = chunk.session.record.key
-                if key in batch:
-                    rest.append(chunk)
+            for session in waiting:
+                if session.record.key in batch:
+                    rest.append(session)
                 else:
-                    batch[key] = chunk
-            await self._do(batch)
-            chunks = [chunk for chunk in rest if not chunk.session.failed]
+                    batch[session.record.key] = session
+            self._tell(await self._transacted(batch), batch.values())
+            waiting = rest
 
-    async def _do(self, batch: dict[tuple[str, str, str], _Chunk]) -> None:
-        for chunk in batch.values():
-            await self._without_doubles(chunk)
-        outcome = await self._written(batch)
-        self._tell(outcome)
-        for chunk in batch.values():
-            session = chunk.session
-            if not session.failed:
-                if self._remember and self._mode is Mode.WRITE:
-                    await self._remembered(session.record, chunk.rows)
-                if chunk.last:
-                    self._finish(session)
-
-    async def _without_doubles(self, chunk: _Chunk) -> None:
-        """Leaves out events whose id came before: a session has each once."""
-        ids: set[str] = set()
-        if not chunk.first and chunk.rows and self._mode is not Mode.COUNT:
-            app_name, user_id, session_id = chunk.session.record.key
-            known = await self._database.run.fetch(
-                statements.select_known(
-                    app_name=app_name,
-                    user_id=user_id,
-                    session_id=session_id,
-                    event_ids=[event.event.id for _, event in chunk.rows],
-                    before=chunk.rows[0][0],
-                )
-            )
-            ids.update(row["event_id"] for row in known)
-        if not ids and len({event.event.id for _, event in chunk.rows}) == len(chunk.rows):
-            return
-        kept: list[tuple[int, EventRecord]] = []
-        seq = chunk.before
-        for number, event in chunk.rows:
-            if event.event.id in ids:
-                self._miss(
-                    chunk.session.record,
-                    event.event.id,
-                    "an event of this id came before in the session, which has each once.",
-                )
-                continue
-            ids.add(event.event.id)
-            seq = number if event.seq else seq + 1
-            kept.append((seq, event))
-        chunk.rows = kept
-        chunk.session.seq = seq
-
-    async def _written(self, batch: dict[tuple[str, str, str], _Chunk]) -> _Outcome:
+    async def _transacted(self, batch: dict[tuple[str, str, str], _Open]) -> _Outcome:
         async def work(transaction: Transaction) -> _Outcome:
-            return await self._compared(transaction, batch)
+            return await self._write(transaction, batch)
 
         for _ in range(_ATTEMPTS):
             try:
@@ -315,152 +307,263 @@ class SessionWriter:
                 continue
         return await self._database.run.transact(work)
 
-    async def _compared(
-        self, transaction: Transaction, batch: dict[tuple[str, str, str], _Chunk]
+    async def _write(
+        self, transaction: Transaction, batch: dict[tuple[str, str, str], _Open]
     ) -> _Outcome:
-        writing, outcome = self._mode is Mode.WRITE, _Outcome()
-        reading = statements.hold_sessions if writing else statements.select_sessions
-        rows = await transaction.fetch(reading(**_keys(batch.keys())))
-        found = {_key(row): row for row in rows}
-        there = [chunk for key, chunk in batch.items() if key in found and chunk.rows]
-        windows: dict[tuple[str, str, str], dict[int, Any]] = {}
+        outcome = _Outcome()
+        if self._writing and self._remember:  # which an ingest takes before the session's row
+            for key in sorted(batch):
+                await transaction.fetch(lock_session(**_key(key)))
+        reading = statements.hold_sessions if self._writing else statements.select_sessions
+        rows = await transaction.fetch(reading(**_keys(batch)))
+        found = {_named(row): row for row in rows}
+        there = [session for key, session in batch.items() if key in found and session.rows]
+        windows: dict[tuple[str, str, str], dict[int, str]] = {}
         if there:
-            query = statements.select_windows(
-                **_keys(chunk.session.record.key for chunk in there),
-                firsts=[chunk.rows[0][0] for chunk in there],
-                lasts=[chunk.rows[-1][0] for chunk in there],
-                payloads=self._mode is Mode.VERIFY,
-            )
-            for row in await transaction.fetch(query):
-                windows.setdefault(_key(row), {})[row["seq"]] = row
-        for key, chunk in batch.items():
+            for row in await transaction.fetch(statements.select_windows(**_windows(there))):
+                windows.setdefault(_named(row), {})[row["seq"]] = row["event_id"]
+        for key, session in batch.items():
             if key in found:
-                self._extended(outcome, chunk, found[key], windows.get(key, {}))
+                self._extended(outcome, session, found[key]["revision"], windows.get(key, {}))
             else:
-                self._new(outcome, chunk)
-        if writing:
-            await _write(transaction, outcome)
+                self._new(outcome, session)
+        if self._writing:
+            await self._insert(transaction, outcome)
+        await self._compare(transaction, outcome, batch, found)
+        if self._writing and self._remember:
+            for session in batch.values():
+                await self._remembered(transaction, outcome, session)
         return outcome
 
-    def _new(self, outcome: _Outcome, chunk: _Chunk) -> None:
-        session = chunk.session
-        if self._mode is Mode.VERIFY:
-            outcome.differing.append((session, "it is not stored."))
-        elif not chunk.first and self._mode is Mode.WRITE:
-            outcome.differing.append((session, "it was deleted during the import."))
-        else:
-            outcome.create.append(_Moved.by(chunk, chunk.rows))
-            outcome.events += [(session, seq, event) for seq, event in chunk.rows]
+    def _without_doubles(self, session: _Open, ids: set[str]) -> None:
+        """Leaves out events whose id came before: a session has each once."""
+        if not ids and len({event.event.id for _, event in session.rows}) == len(session.rows):
             return
-        outcome.failed.append(session)
+        kept: list[tuple[int, EventRecord]] = []
+        seq = session.before
+        for number, event in session.rows:
+            if event.event.id in ids:
+                self._miss(
+                    session.record,
+                    event.event.id,
+                    "an event of this id came before in the session, which has each once.",
+                )
+                continue
+            ids.add(event.event.id)
+            seq = number if event.seq else seq + 1
+            kept.append((seq, event))
+        session.rows = kept
+        session.seq = seq
 
-    def _extended(self, outcome: _Outcome, chunk: _Chunk, row: Any, window: dict[int, Any]) -> None:
-        session, revision = chunk.session, row["revision"]
-        for seq, event in chunk.rows:
+    def _new(self, outcome: _Outcome, session: _Open) -> None:
+        if not session.first and self._writing:
+            outcome.differing.append((session, "it was deleted during the import."))
+            outcome.failed.append(session)
+            return
+        outcome.create.append(_Moved.by(session, session.rows))
+        outcome.events += [(session, seq, event) for seq, event in session.rows]
+
+    def _extended(
+        self, outcome: _Outcome, session: _Open, revision: int, window: dict[int, str]
+    ) -> None:
+        for seq, event in session.rows:
             stored = window.get(seq)
-            if seq > revision or stored is None:
-                continue  # it is new; or it was pruned here, which an import does not undo
-            if stored["event_id"] != event.event.id:
+            # Without one it is new, or it was pruned here, which an import does not undo.
+            if seq <= revision and stored is not None and stored != event.event.id:
                 outcome.differing.append(
                     (
                         session,
-                        f"its event number {seq} is {stored['event_id']!r} where the source has "
+                        f"its event number {seq} is {stored!r} where the source has "
                         f"{event.event.id!r}; it was left as it is.",
                     )
                 )
                 outcome.failed.append(session)
                 return
-            if self._mode is Mode.VERIFY and not _equal(stored["payload"], event.payload):
-                outcome.differing.append(
-                    (session, f"its event {event.event.id!r} differs from the source's.")
-                )
-        new = [(seq, event) for seq, event in chunk.rows if seq > revision]
-        if new and self._mode is Mode.VERIFY:
-            outcome.differing.append((session, f"{len(new)} of its events are not stored."))
-        elif new:
-            if revision < chunk.before and new[0][1].seq is None:
-                outcome.differing.append((session, "events of it went during the import."))
-                outcome.failed.append(session)
-                return
-            outcome.advance.append(_Moved.by(chunk, new))
-            outcome.events += [(session, seq, event) for seq, event in new]
-        last = max(session.record.revision or 0, session.seq)
-        if chunk.last and self._mode is Mode.VERIFY and revision == last:
-            stored_state = jsontext.read_state(row["state"])
-            if stored_state != jsontext.read_state(session.state):
-                outcome.differing.append((session, "its state differs from the source's."))
+        new = [(seq, event) for seq, event in session.rows if seq > revision]
+        if not new:
+            return
+        if revision < session.before and new[0][1].seq is None:
+            outcome.differing.append((session, "events of it went during the import."))
+            outcome.failed.append(session)
+            return
+        outcome.advance.append(_Moved.by(session, new))
+        outcome.events += [(session, seq, event) for seq, event in new]
 
-    def _tell(self, outcome: _Outcome) -> None:
+    async def _insert(self, transaction: Transaction, outcome: _Outcome) -> None:
+        if outcome.create:
+            made = await transaction.fetch(
+                statements.insert_sessions(
+                    **_sessions(outcome.create),
+                    created=[_created(each.session, each.updated) for each in outcome.create],
+                    initials=[_initial(each.session) for each in outcome.create],
+                )
+            )
+            if len(made) < len(outcome.create):
+                raise _Raced
+        if outcome.advance:
+            await transaction.fetch(statements.advance_sessions(**_sessions(outcome.advance)))
+
+        async def write(rows: Sequence[_Row]) -> None:
+            await transaction.fetch(
+                statements.insert_events(
+                    **_keys(session.record.key for session, _, _ in rows),
+                    seqs=[seq for _, seq, _ in rows],
+                    event_ids=[event.event.id for _, _, event in rows],
+                    timestamps=[clamped(event.event.timestamp) for _, _, event in rows],
+                    payloads=[event.payload for _, _, event in rows],
+                )
+            )
+
+        await written(transaction, outcome.events, write, outcome.refuse)
+
+    async def _compare(
+        self,
+        transaction: Transaction,
+        outcome: _Outcome,
+        batch: dict[tuple[str, str, str], _Open],
+        found: Mapping[tuple[str, str, str], Any],
+    ) -> None:
+        """Compares what is stored of the sessions with the source's, by digests."""
+        failed = {session.record.key for session in outcome.failed}
+        asked = [
+            session
+            for key, session in batch.items()
+            if key not in failed and (self._writing or key in found)
+        ]
+        if not asked:
+            return
+        rows = await transaction.fetch(
+            statements.select_digests(
+                **_windows(asked), states=[session.state for session in asked]
+            )
+        )
+        digests = {_named(row): row for row in rows}
+        unequal = []
+        for session in asked:
+            row = digests.get(session.record.key)
+            if row is None:
+                outcome.differing.append((session, "it is not stored."))
+                continue
+            if session.rows and row["digest"] != self._digest(outcome, session):
+                unequal.append(session)
+            last = max(session.record.revision or 0, session.seq)
+            if session.last and row["revision"] == last and not row["same_state"]:
+                outcome.differing.append((session, "its state differs from the source's."))
+        if unequal:
+            await self._explain(transaction, outcome, unequal)
+
+    def _digest(self, outcome: _Outcome, session: _Open) -> str:
+        """As `statements.select_digests` makes it."""
+        whole = hashlib.sha256()
+        for seq, event in session.rows:
+            if (*session.record.key, seq) not in outcome.refused:
+                whole.update(hashlib.sha256(event.payload.encode()).digest())
+        return whole.hexdigest()
+
+    async def _explain(
+        self, transaction: Transaction, outcome: _Outcome, sessions: Sequence[_Open]
+    ) -> None:
+        """Says which events differ; those that are spelled otherwise, or gone, do not."""
+        for session in sessions:
+            query = statements.select_payloads(
+                **_key(session.record.key), first=session.rows[0][0], last=session.rows[-1][0]
+            )
+            stored = {row["seq"]: row["payload"] for row in await transaction.fetch(query)}
+            for seq, event in session.rows:
+                payload = stored.get(seq)
+                if payload is not None and not _equal(payload, event.payload):
+                    outcome.differing.append(
+                        (session, f"its event {event.event.id!r} differs from the source's.")
+                    )
+
+    async def _remembered(
+        self, transaction: Transaction, outcome: _Outcome, session: _Open
+    ) -> None:
+        """Gives events to the user's memory, which knows those that it was given before."""
+        if session in outcome.failed:
+            return
+        try:
+            drafts = drafts_of_events(
+                [event.event for _, event in session.rows],
+                session.record.session_id,
+                policy=self._database.policy,
+            )
+        except InvalidInput as exc:
+            outcome.forgot.append((session, str(exc)))
+            return
+
+        async def ingest(given: Sequence[Any]) -> None:
+            await apply.ingest(
+                transaction,
+                _key(session.record.key),
+                given,
+                whole=False,
+                settings=self._database.settings,
+            )
+
+        before = len(outcome.forgot)
+        await written(
+            transaction,
+            drafts,
+            ingest,
+            lambda _, reason: outcome.forgot.append((session, reason)),
+        )
+        outcome.remembered += len(drafts) - (len(outcome.forgot) - before)
+
+    def _tell(self, outcome: _Outcome, sessions: Iterable[_Open]) -> None:
+        """Tells the report what became of sessions."""
         for moved in outcome.create:
-            if moved.chunk.first:
-                moved.chunk.session.created = True
+            if moved.session.first:
+                moved.session.created = True
         for moved in outcome.advance:
-            moved.chunk.session.extended = not moved.chunk.session.created
+            moved.session.extended = not moved.session.created
         for session in outcome.failed:
             session.failed = True
         for session, sentence in outcome.differing:
             session.told += 1
             if session.told <= _TOLD:
-                self._report.differing.add(f"{session.name}: {sentence}")
-        if self._mode is not Mode.VERIFY:
-            self._report.events_written += len(outcome.events)
-
-    def _finish(self, session: _Open) -> None:
-        if self._mode is Mode.VERIFY:
-            self._report.verified += 1
-        elif session.created:
-            self._report.created += 1
-        elif session.extended:
-            self._report.extended += 1
-        else:
-            self._report.unchanged += 1
-
-    async def _remembered(
-        self, record: SessionRecord, rows: Sequence[tuple[int, EventRecord]]
-    ) -> None:
-        """Gives events to the user's memory, which knows those that it was given before."""
-        app_name, user_id, session_id = record.key
-        try:
-            drafts = drafts_of_events(
-                [event.event for _, event in rows], session_id, policy=self._policy
-            )
-            if not drafts:
-                return
-
-            async def work(transaction: Transaction) -> None:
-                await apply.ingest(
-                    transaction,
-                    {"app_name": app_name, "user_id": user_id, "session_id": session_id},
-                    drafts,
-                    whole=False,
-                    settings=self._database.settings,
-                )
-
-            await self._database.run.transact(work)
-        except InvalidInput as exc:
-            self._miss(record, None, f"some of it was not remembered: {exc}")
-            return
-        self._report.memories_written += len(drafts)
+                self._report.differing.add(f"{session.record}: {sentence}")
+        for session, seq, event in outcome.events:
+            reason = outcome.refused.get((*session.record.key, seq))
+            if reason is not None:
+                self._miss(session.record, event.event.id, reason)
+        for session, reason in outcome.forgot:
+            self._miss(session.record, None, f"some of it was not remembered: {reason}")
+        self._report.events_written += len(outcome.events) - len(outcome.refused)
+        self._report.memories_written += outcome.remembered
+        for session in sessions:
+            if session.last and not session.failed:
+                self._report.verified += self._writing
+                if session.created:
+                    self._report.created += 1
+                elif session.extended:
+                    self._report.extended += 1
+                else:
+                    self._report.unchanged += 1
 
 
 def _equal(stored: str, given: str) -> bool:
     return stored == given or jsontext.same_json(stored, given)
 
 
-def _end(chunk: _Chunk) -> tuple[int, datetime]:
+def _end(session: _Open) -> tuple[int, datetime]:
     """The revision and time of a session that ends with these events, so far."""
-    record, revision = chunk.session.record, chunk.rows[-1][0] if chunk.rows else 0
-    if chunk.last and record.revision is not None:
+    record, revision = session.record, session.rows[-1][0] if session.rows else 0
+    if session.last and record.revision is not None:
         revision = max(revision, record.revision)
         if record.updated_at is not None:
             return revision, record.updated_at
-    if chunk.rows:
-        return revision, _happened(chunk.rows[-1][1])
+    if session.rows:
+        return revision, _happened(session.rows[-1][1])
     return revision, record.updated_at or record.created_at or datetime.now(UTC)
 
 
-def _key(row: Any) -> tuple[str, str, str]:
+def _named(row: Any) -> tuple[str, str, str]:
     return row["app_name"], row["user_id"], row["session_id"]
+
+
+def _key(key: tuple[str, str, str]) -> SessionKey:
+    return {"app_name": key[0], "user_id": key[1], "session_id": key[2]}
 
 
 def _keys(keys: Iterable[tuple[str, str, str]]) -> _Keys:
@@ -472,8 +575,17 @@ def _keys(keys: Iterable[tuple[str, str, str]]) -> _Keys:
     }
 
 
+def _windows(sessions: Sequence[_Open]) -> dict[str, Any]:
+    """Sessions, each with the numbers of the first and the last of its rows."""
+    return {
+        **_keys(session.record.key for session in sessions),
+        "firsts": [session.rows[0][0] if session.rows else 0 for session in sessions],
+        "lasts": [session.rows[-1][0] if session.rows else 0 for session in sessions],
+    }
+
+
 def _sessions(moved: Sequence[_Moved]) -> _Sessions:
-    opened = [each.chunk.session for each in moved]
+    opened = [each.session for each in moved]
     return {
         **_keys(session.record.key for session in opened),
         "states": [session.state for session in opened],
@@ -486,47 +598,21 @@ def _sessions(moved: Sequence[_Moved]) -> _Sessions:
     }
 
 
-def _initial(chunk: _Chunk) -> str | None:
+def _initial(session: _Open) -> str | None:
     """The state before the first event: as the source says, or what no event has set since."""
-    session = chunk.session
-    if session.record.revision is not None or not (chunk.first and chunk.last):
+    if session.record.revision is not None or not (session.first and session.last):
         return session.initial
-    set_since = {key for _, event in chunk.rows for key in event.event.actions.state_delta}
+    set_since = {key for _, event in session.rows for key in event.event.actions.state_delta}
     left = {key: each for key, each in session.record.state.items() if key not in set_since}
     return jsontext.write_state(left) if left else None
 
 
-def _created(chunk: _Chunk, updated: datetime) -> datetime:
-    if chunk.session.record.created_at is not None:
-        return chunk.session.record.created_at
-    return _happened(chunk.rows[0][1]) if chunk.rows else updated
+def _created(session: _Open, updated: datetime) -> datetime:
+    if session.record.created_at is not None:
+        return session.record.created_at
+    return _happened(session.rows[0][1]) if session.rows else updated
 
 
 def _happened(event: EventRecord) -> datetime:
     """When an event happened, which is not yet to come whatever it says."""
     return min(clamped(event.event.timestamp), datetime.now(UTC))
-
-
-async def _write(transaction: Transaction, outcome: _Outcome) -> None:
-    if outcome.create:
-        made = await transaction.fetch(
-            statements.insert_sessions(
-                **_sessions(outcome.create),
-                created=[_created(each.chunk, each.updated) for each in outcome.create],
-                initials=[_initial(each.chunk) for each in outcome.create],
-            )
-        )
-        if len(made) < len(outcome.create):
-            raise _Raced
-    if outcome.advance:
-        await transaction.fetch(statements.advance_sessions(**_sessions(outcome.advance)))
-    if outcome.events:
-        await transaction.fetch(
-            statements.insert_events(
-                **_keys(session.record.key for session, _, _ in outcome.events),
-                seqs=[seq for _, seq, _ in outcome.events],
-                event_ids=[event.event.id for _, _, event in outcome.events],
-                timestamps=[clamped(event.event.timestamp) for _, _, event in outcome.events],
-                payloads=[event.payload for _, _, event in outcome.events],
-            )
-        )

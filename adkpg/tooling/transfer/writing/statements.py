@@ -22,11 +22,25 @@ class StoredSession(SessionKey):
 
 
 class StoredEvent(SessionKey):
-    """An event of a session, its payload as JSON text."""
+    """An event of a session."""
 
     seq: int
     event_id: str
-    payload: str | None
+
+
+class Payload(TypedDict):
+    """The payload of an event as JSON text, and its number."""
+
+    seq: int
+    payload: str
+
+
+class Digest(SessionKey):
+    """A session, whether its state is the given one, and a digest of some of its payloads."""
+
+    revision: int
+    same_state: bool
+    digest: str
 
 
 class EventId(TypedDict):
@@ -71,11 +85,30 @@ def select_windows(
     session_ids: list[str],
     firsts: list[int],
     lasts: list[int],
-    payloads: bool,
 ) -> Query[StoredEvent]:
-    """Reads some events of each session, from a first number to a last one.
+    """Reads some events of each session, from a first number to a last one."""
 
-    Payloads are null unless they are asked for.
+
+@_sql.query()
+def select_payloads(
+    *, app_name: str, user_id: str, session_id: str, first: int, last: int
+) -> Query[Payload]:
+    """Reads the payloads of some events of a session, from a first number to a last one."""
+
+
+@_sql.query()
+def select_digests(
+    *,
+    app_names: list[str],
+    user_ids: list[str],
+    session_ids: list[str],
+    firsts: list[int],
+    lasts: list[int],
+    states: list[str],
+) -> Query[Digest]:
+    """Compares sessions with given ones: their states, and some of their events by a digest.
+
+    The digest is the SHA-256, in hex, of the payloads' SHA-256 digests one after another.
     """
 
 
@@ -139,10 +172,10 @@ def insert_events(
 @_sql.query()
 def merge_app_states(
     *, app_names: list[str], states: list[str], updated: list[datetime | None]
-) -> Query[Nothing]:
-    """Merges states of apps into those that are stored; of a key in both, the later wins.
+) -> Query[AppState]:
+    """Merges states of apps into those that are stored, and returns them.
 
-    A null time is not known.
+    Of a key in both, the later wins. A null time is not known.
     """
 
 
@@ -153,15 +186,5 @@ def merge_user_states(
     user_ids: list[str],
     states: list[str],
     updated: list[datetime | None],
-) -> Query[Nothing]:
+) -> Query[UserState]:
     """Merges states of users into those that are stored, as `merge_app_states` does."""
-
-
-@_sql.query()
-def select_app_states(*, app_names: list[str]) -> Query[AppState]:
-    """Reads the states of apps."""
-
-
-@_sql.query()
-def select_user_states(*, app_names: list[str], user_ids: list[str]) -> Query[UserState]:
-    """Reads the states of users."""

@@ -17,14 +17,36 @@ ORDER BY s.app_name, s.user_id, s.session_id
 FOR UPDATE OF s;
 
 -- name: select_windows
-SELECT e.app_name, e.user_id, e.session_id, e.seq, e.event_id,
-  CASE WHEN :payloads THEN e.payload::text END AS payload
+SELECT e.app_name, e.user_id, e.session_id, e.seq, e.event_id
 FROM unnest(
   :app_names::text[], :user_ids::text[], :session_ids::text[], :firsts::bigint[], :lasts::bigint[]
 ) AS given (app_name, user_id, session_id, first, last)
 JOIN {schema}.events AS e
   ON e.app_name = given.app_name AND e.user_id = given.user_id
   AND e.session_id = given.session_id AND e.seq BETWEEN given.first AND given.last;
+
+-- name: select_payloads
+SELECT seq, payload::text
+FROM {schema}.events
+WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id
+  AND seq BETWEEN :first AND :last;
+
+-- name: select_digests
+SELECT s.app_name, s.user_id, s.session_id, s.revision,
+  s.state = given.state::jsonb AS same_state,
+  encode(sha256(coalesce((
+    SELECT string_agg(sha256(convert_to(e.payload::text, 'UTF8')), '' ORDER BY e.seq)
+    FROM {schema}.events AS e
+    WHERE e.app_name = s.app_name AND e.user_id = s.user_id AND e.session_id = s.session_id
+      AND e.seq BETWEEN given.first AND given.last
+  ), '')), 'hex') AS digest
+FROM unnest(
+  :app_names::text[], :user_ids::text[], :session_ids::text[], :firsts::bigint[],
+  :lasts::bigint[], :states::text[]
+) AS given (app_name, user_id, session_id, first, last, state)
+JOIN {schema}.sessions AS s
+  ON s.app_name = given.app_name AND s.user_id = given.user_id
+  AND s.session_id = given.session_id;
 
 -- name: select_known
 SELECT event_id
@@ -93,7 +115,8 @@ SET state = CASE
     WHEN excluded.updated_at >= stored.updated_at THEN stored.state || excluded.state
     ELSE excluded.state || stored.state
   END,
-  updated_at = greatest(stored.updated_at, excluded.updated_at);
+  updated_at = greatest(stored.updated_at, excluded.updated_at)
+RETURNING app_name, state::text AS state, updated_at;
 
 -- name: merge_user_states
 INSERT INTO {schema}.user_states AS stored (app_name, user_id, state, updated_at)
@@ -107,14 +130,5 @@ SET state = CASE
     WHEN excluded.updated_at >= stored.updated_at THEN stored.state || excluded.state
     ELSE excluded.state || stored.state
   END,
-  updated_at = greatest(stored.updated_at, excluded.updated_at);
-
--- name: select_app_states
-SELECT app_name, state::text, updated_at
-FROM {schema}.app_states
-WHERE app_name = ANY (:app_names);
-
--- name: select_user_states
-SELECT u.app_name, u.user_id, u.state::text, u.updated_at
-FROM unnest(:app_names::text[], :user_ids::text[]) AS given (app_name, user_id)
-JOIN {schema}.user_states AS u ON u.app_name = given.app_name AND u.user_id = given.user_id;
+  updated_at = greatest(stored.updated_at, excluded.updated_at)
+RETURNING app_name, user_id, state::text AS state, updated_at;

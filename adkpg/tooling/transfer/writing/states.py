@@ -1,5 +1,6 @@
 """Writing the states that an app's or a user's sessions share."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from adkpg import jsontext
@@ -7,96 +8,97 @@ from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
 from adkpg.limits import require_size
-from adkpg.tooling.transfer.records import SharedState, Unread
+from adkpg.tooling.transfer.records import AppState, Unread, UserState
 from adkpg.tooling.transfer.report import ImportReport
 from adkpg.tooling.transfer.writing import statements
-from adkpg.tooling.transfer.writing.sessions import Mode
+from adkpg.tooling.transfer.writing.refusals import written
 
 _BATCH = 500
 
-_Key = tuple[str, str | None]
+_Given = tuple[AppState | UserState, str]
 
 
 class StateWriter:
-    """Takes shared states, and writes or verifies them in batches.
+    """Takes shared states, and writes them in batches.
 
     Of a key that is there already the later value wins, by the times of the two states.
 
     Args:
       database: Where.
       report: Is told of what differs or cannot be stored.
-      mode: What becomes of them.
+      writing: Whether they are written; else they are looked at alone.
     """
 
-    def __init__(self, database: Database, report: ImportReport, *, mode: Mode) -> None:
+    def __init__(self, database: Database, report: ImportReport, *, writing: bool) -> None:
         self._database = database
         self._report = report
-        self._mode = mode
-        self._waiting: dict[_Key, tuple[SharedState, str]] = {}
+        self._writing = writing
+        self._waiting: dict[tuple[str, str | None], _Given] = {}
 
-    async def add(self, shared: SharedState) -> None:
+    async def add(self, shared: AppState | UserState) -> None:
         """Adds a state; an empty one says nothing."""
-        key = (shared.app_name, shared.user_id)
+        user_id = _user(shared)
         if not shared.state:
             return
         try:
-            require_storable(app_name=shared.app_name, user_id=shared.user_id)
+            require_storable(app_name=shared.app_name, user_id=user_id)
             text = jsontext.write_state(shared.state)
             require_size(self._database.settings, "max_state_mb", "The shared state", text)
         except InvalidInput as exc:
-            if self._mode is not Mode.VERIFY:
-                self._report.miss(
-                    Unread(reason=str(exc), app_name=shared.app_name, user_id=shared.user_id)
-                )
+            self._miss(shared, str(exc))
             return
+        key = (shared.app_name, user_id)
         if key in self._waiting or len(self._waiting) >= _BATCH:
             await self.flush()
         self._waiting[key] = (shared, text)
 
+    def _miss(self, shared: AppState | UserState, reason: str) -> None:
+        self._report.miss(Unread(reason=reason, app_name=shared.app_name, user_id=_user(shared)))
+
     async def flush(self) -> None:
-        """Does what is to be done with what came so far."""
-        waiting, self._waiting = self._waiting, {}
-        apps = [each for each in waiting.values() if each[0].user_id is None]
-        users = [each for each in waiting.values() if each[0].user_id is not None]
-        app_names = [shared.app_name for shared, _ in apps]
-        apps_of_users = [shared.app_name for shared, _ in users]
-        user_ids = [shared.user_id or "" for shared, _ in users]
+        """Writes what came so far."""
+        waiting, self._waiting = [*self._waiting.values()], {}
+        if not waiting or not self._writing:
+            return
+        stored: dict[tuple[str, str | None], Any] = {}
+        refused: list[tuple[_Given, str]] = []
 
-        async def write(transaction: Transaction) -> None:
-            if apps:
-                await transaction.fetch(
-                    statements.merge_app_states(
-                        app_names=app_names,
-                        states=[text for _, text in apps],
-                        updated=[shared.updated_at for shared, _ in apps],
-                    )
+        async def work(transaction: Transaction) -> None:
+            async def apps(given: Sequence[_Given]) -> None:
+                query = statements.merge_app_states(
+                    app_names=[shared.app_name for shared, _ in given],
+                    states=[text for _, text in given],
+                    updated=[shared.updated_at for shared, _ in given],
                 )
-            if users:
-                await transaction.fetch(
-                    statements.merge_user_states(
-                        app_names=apps_of_users,
-                        user_ids=user_ids,
-                        states=[text for _, text in users],
-                        updated=[shared.updated_at for shared, _ in users],
-                    )
+                for row in await transaction.fetch(query):
+                    stored[row["app_name"], None] = row
+
+            async def users(given: Sequence[_Given]) -> None:
+                query = statements.merge_user_states(
+                    app_names=[shared.app_name for shared, _ in given],
+                    user_ids=[_user(shared) or "" for shared, _ in given],
+                    states=[text for _, text in given],
+                    updated=[shared.updated_at for shared, _ in given],
+                )
+                for row in await transaction.fetch(query):
+                    stored[row["app_name"], row["user_id"]] = row
+
+            refused.clear()
+            for write, kind in ((apps, AppState), (users, UserState)):
+                rows = [each for each in waiting if isinstance(each[0], kind)]
+                await written(
+                    transaction, rows, write, lambda row, reason: refused.append((row, reason))
                 )
 
-        if self._mode is Mode.WRITE and waiting:
-            await self._database.run.transact(write)
-        elif self._mode is Mode.VERIFY and waiting:
-            stored: dict[_Key, Any] = {}
-            for row in await self._database.run.fetch(
-                statements.select_app_states(app_names=app_names)
-            ):
-                stored[row["app_name"], None] = row
-            for row in await self._database.run.fetch(
-                statements.select_user_states(app_names=apps_of_users, user_ids=user_ids)
-            ):
-                stored[row["app_name"], row["user_id"]] = row
-            for key, (shared, text) in waiting.items():
-                self._compare(shared, text, stored.get(key))
+        await self._database.run.transact(work)
+        for (shared, _), reason in refused:
+            self._miss(shared, reason)
+        lost = [shared for (shared, _), _ in refused]
+        for shared, text in waiting:
+            if shared not in lost:
+                self._compare(shared, text, stored.get((shared.app_name, _user(shared))))
 
-    def _compare(self, shared: SharedState, text: str, row: Any) -> None:
+    def _compare(self, shared: AppState | UserState, text: str, row: Any) -> None:
         wanted = jsontext.read_state(text)
         held = jsontext.read_state(row["state"]) if row else {}
         went_on = (
@@ -110,7 +112,12 @@ class StateWriter:
         )
         for keys, what in ((missing, "are not stored"), (other, "differ from the source's")):
             if keys:
-                whose = "app" if shared.user_id is None else f"user {shared.user_id!r} of app"
+                user_id = _user(shared)
+                whose = "app" if user_id is None else f"user {user_id!r} of app"
                 self._report.differing.add(
                     f"The state of {whose} {shared.app_name!r}: keys {sorted(keys)[:5]} {what}."
                 )
+
+
+def _user(shared: AppState | UserState) -> str | None:
+    return shared.user_id if isinstance(shared, UserState) else None

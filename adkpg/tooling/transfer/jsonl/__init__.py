@@ -1,1 +1,0 @@
-"""Our own format: JSON Lines, as docs/export-format.md says."""
