@@ -321,9 +321,11 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
     "set_text_search_config": lambda s: adkpg.set_text_search_config(
         s.database, app_name=APP, config="german"
     ),
-    "prune": lambda s: adkpg.erasure.prune(s.database, app_name=APP, older_than=timedelta(0)),
+    "prune": lambda s: adkpg.erasure.prune(
+        s.database, app_name=APP, user_id=adkpg.Users.ALL, older_than=timedelta(0)
+    ),
     "prune_sessions": lambda s: adkpg.erasure.prune_sessions(
-        s.database, older_than=timedelta(days=1)
+        s.database, app_name=None, user_id=adkpg.Users.ALL, older_than=timedelta(days=1)
     ),
     "tidy": lambda s: adkpg.erasure.tidy(s.database),
     "statistics": lambda s: adkpg.tooling.operations.statistics(s.database),

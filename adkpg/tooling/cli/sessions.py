@@ -244,7 +244,7 @@ def prune(
             lambda database: adkpg.erasure.prune_sessions(
                 database,
                 app_name=app_name,
-                user_id=user_id,
+                user_id=adkpg.Users.ALL if user_id is None else user_id,
                 older_than=older_than,
                 events_only=events_only,
                 user_states=user_states,

@@ -71,7 +71,7 @@ def prune(
             lambda database: adkpg.erasure.prune(
                 database,
                 app_name=app_name,
-                user_id=... if user_id is None else user_id,
+                user_id=adkpg.Users.ALL if user_id is None else user_id,
                 older_than=older_than,
                 max_importance=max_importance,
                 max_memories=max_memories,

@@ -85,7 +85,7 @@ def jobs(
     async def look(database: adkpg.Database) -> tuple[int, list[Backlog]]:
         from adkpg.memory.queue.jobs import Task
 
-        whose = ... if user_id is None else user_id
+        whose = adkpg.Users.ALL if user_id is None else user_id
         revived = 0
         backlogs = []
         for queue in [adkpg.Jobs(database, task=task) for task in get_args(Task)]:
