@@ -11,6 +11,7 @@ from google.genai import types
 
 from adkpg import Database, PgVectorMemoryService
 from tests.fakes.commands import Adkpg
+from tests.fakes.conversation import entry
 from tests.fakes.life import PERSONAL, live_through, rows_of, scope_of
 from tests.fakes.toys import ToyEmbedder
 
@@ -157,7 +158,7 @@ def test_forget_says_what_is_wrong(
 def test_prune_shows_first_and_erases_with_yes(adkpg: Adkpg, lived: str) -> None:
     run(lived, "UPDATE memories SET expires_at = now() WHERE user_id = 'bob' AND kind = 'note'")
     before = rows(lived, "bob")
-    options = ("memory", "prune", "--app", "app", "--max-memories", "5")
+    options = ("memory", "prune", "--app", "app", "--all-users", "--max-memories", "5")
 
     refused = adkpg(*options)
     assert (refused.code, rows(lived, "bob")) == (1, before)
@@ -186,7 +187,8 @@ def test_prune_takes_every_rule(adkpg: Adkpg, lived: str) -> None:
     run(lived, "UPDATE memories SET timestamp = now() - interval '9 days', importance = 0.1")
     run(lived, "UPDATE memories SET superseded_by = 'x', expires_at = now() WHERE kind = 'fact'")
     answer = adkpg(
-        *("memory", "prune", "--user", "alice", "--older-than", "8.5d", "--max-importance", "0.2"),
+        *("memory", "prune", "--all-apps", "--user", "alice", "--older-than", "8.5d"),
+        *("--max-importance", "0.2"),
         *("--kind", "note", "--kind", "summary", "--superseded", "--yes"),
     )
     assert answer.code == 0
@@ -194,3 +196,35 @@ def test_prune_takes_every_rule(adkpg: Adkpg, lived: str) -> None:
     assert done == ["Removed."]
     assert counts == [[app, "alice", "0", "1", "1", "0", "0", "2"] for app in APPS]
     assert rows(lived, "alice")["memories"] == 5
+
+
+@pytest.mark.parametrize(
+    ("asked", "whose"),
+    [
+        (("--app", "app", "--user", "alice"), [("app", "alice")]),
+        (("--all-apps", "--user", "alice"), [("app", "alice"), ("other", "alice")]),
+        (("--app", "app", "--app-wide"), [("app", None)]),
+        (("--all-apps", "--app-wide"), [("app", None), ("other", None)]),
+        (("--app", "app", "--all-users"), [("app", None), ("app", "alice"), ("app", "bob")]),
+        (
+            ("--all-apps", "--all-users"),
+            [(app, user) for app in APPS for user in (None, "alice", "bob")],
+        ),
+    ],
+)
+def test_prune_keeps_to_those_it_is_told(
+    adkpg: Adkpg, lived: str, asked: tuple[str, ...], whose: list[tuple[str, str | None]]
+) -> None:
+    """Memories of two users and of the app itself have expired, in two apps."""
+
+    async def know() -> None:
+        async with Database(lived) as database:
+            memory = PgVectorMemoryService(database, mode="text")
+            for app in APPS:
+                await memory.add_memory(app_name=app, user_id=None, memories=[entry("We open.")])
+
+    asyncio.run(know())
+    run(lived, "UPDATE memories SET expires_at = now()")
+    answer = adkpg("memory", "prune", *asked, "--yes", "--json")
+    pruned = json.loads(answer.out)["pruned"]
+    assert [(each["app_name"], each["user_id"]) for each in pruned] == whose

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="FILE...")
 @app
-@user_or_app
+@user_or_app()
 @click.option("--topic", "topics", multiple=True, help="A topic of theirs; may be repeated.")
 @as_json
 @connected
