@@ -88,9 +88,43 @@ def test_forget_shows_what_there_is_and_asks(adkpg: Adkpg, lived: str) -> None:
     assert rows(lived, "bob") == bobs
 
     again = adkpg(*FORGET)
-    assert (again.code, again.out) == (0, "Nothing is kept of user alice.\n")
+    assert (again.code, again.out) == (0, "Nothing is kept of user alice in app.\n")
     again = adkpg(*FORGET, "--yes")
-    assert (again.code, again.out) == (0, "Nothing is kept of user alice.\n")
+    assert (again.code, again.out) == (0, "Nothing is kept of user alice in app.\n")
+
+
+def test_forget_in_an_app_that_keeps_nothing_names_those_that_do(adkpg: Adkpg, lived: str) -> None:
+    before = rows(lived, "alice")
+    missed = adkpg("forget", "--app", "ap", "--app", "typo", "--user", "alice", "--yes")
+    assert (missed.code, missed.out) == (0, "Nothing is kept of user alice in ap, typo.\n")
+    assert missed.err == "User alice is kept in other apps: app, other.\n"
+    assert rows(lived, "alice") == before
+    nobody = adkpg("forget", "--app", "app", "--user", "carol", "--yes")
+    assert (nobody.out, nobody.err) == ("Nothing is kept of user carol in app.\n", "")
+
+
+def test_forget_in_all_apps_leaves_nothing_anywhere(adkpg: Adkpg, lived: str) -> None:
+    bobs = [rows(lived, "bob", app) for app in APPS]
+    asked = ("forget", "--all-apps", "--user", "alice")
+    planned = json.loads(adkpg(*asked, "--dry-run", "--json").out)["erased"]
+    erased = json.loads(adkpg(*asked, "--yes", "--json").out)["erased"]
+    assert erased == planned
+    assert [each["app_name"] for each in erased] == list(APPS)
+    assert [rows(lived, "alice", app) for app in APPS] == [NOTHING, NOTHING]
+    assert [rows(lived, "bob", app) for app in APPS] == bobs
+    again = adkpg(*asked, "--yes")
+    assert (again.code, again.out) == (0, "Nothing is kept of user alice in any app.\n")
+    assert json.loads(adkpg("apps", "--user", "alice", "--json").out)["apps"] == []
+
+
+def test_apps_says_what_each_keeps(adkpg: Adkpg, lived: str) -> None:
+    lines = [line.split() for line in adkpg("apps", "--user", "alice").out.splitlines()]
+    assert lines[0] == ["APP", "SESSIONS", "MEMORIES", "FILES", "LAST", "SEEN"]
+    assert [line[:4] for line in lines[1:]] == [[app, "2", "7", "1"] for app in APPS]
+    said = json.loads(adkpg("apps", "--user", "alice", "--json").out)
+    assert said["user_id"] == "alice"
+    assert [each["app_name"] for each in said["apps"]] == list(APPS)
+    assert adkpg("apps", "--user", "carol").out == "No app keeps anything of user 'carol'.\n"
 
 
 @pytest.mark.parametrize("answer", [None, ""])

@@ -65,6 +65,8 @@ OF_WHICH_APP = "Say of which app: give one of --app and --all-apps."
         (("sessions", "prune", *APP), WHOSE_SESSIONS),
         (("sessions", "prune", *ANA, "--all-users"), WHOSE_SESSIONS),
         (("sessions", "prune", "--all-users"), OF_WHICH_APP),
+        (("forget", "--user", "ana"), OF_WHICH_APP),
+        (("forget", *ANA, "--all-apps"), OF_WHICH_APP),
         (("memory", "delete", "m", *APP), "Say whose: give one of --user and --app-wide."),
     ],
 )

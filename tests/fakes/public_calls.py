@@ -330,6 +330,7 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
     "tidy": lambda s: adkpg.erasure.tidy(s.database),
     "statistics": lambda s: adkpg.tooling.operations.statistics(s.database),
     "list_users": lambda s: adkpg.tooling.operations.list_users(s.database, app_name=APP),
+    "apps_of": lambda s: adkpg.tooling.operations.apps_of(s.database, user_id="ana"),
     "report": lambda s: adkpg.tooling.operations.report(s.database),
     "table_sizes": lambda s: adkpg.tooling.operations.table_sizes(s.database),
     "erase_expired": lambda s: adkpg.erasure.erase_expired(s.database),

@@ -84,7 +84,7 @@ def whose(
             flags = [each for each in others if options.pop(_parameter(each))]
             if user_id is None and not flags and missing is not None:
                 flags = [missing]
-            _require_one("whose", ["--user", *others], (user_id is not None) + len(flags))
+            require_one("whose", ["--user", *others], (user_id is not None) + len(flags))
             command(user_id=_users(flags[0]) if user_id is None else user_id, **options)
 
         for each in reversed(others):
@@ -123,7 +123,7 @@ def app_or_all(command: Callable[..., Any]) -> Callable[..., None]:
     @click.option("--all-apps", is_flag=True, help="All apps.")
     @functools.wraps(command)
     def read(app_name: str | None, *, all_apps: bool, **options: Any) -> None:
-        _require_one("of which app", ["--app", "--all-apps"], (app_name is not None) + all_apps)
+        require_one("of which app", ["--app", "--all-apps"], (app_name is not None) + all_apps)
         command(app_name=app_name, **options)
 
     return read
@@ -160,7 +160,12 @@ def filtered(command: Callable[..., Any]) -> Callable[..., None]:
     return read
 
 
-def _require_one(what: str, names: list[str], given: int) -> None:
+def require_one(what: str, names: list[str], given: int) -> None:
+    """Refuses a call without one of some options, or with several.
+
+    Raises:
+      UsageError: The number of those that were given is not 1.
+    """
     if given != 1:
         *first, last = names
         raise click.UsageError(f"Say {what}: give one of {', '.join(first)} and {last}.")

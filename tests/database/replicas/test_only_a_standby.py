@@ -131,6 +131,7 @@ READS: dict[str, tuple[str, ...]] = {
     "memory list": OF_ADA,
     "memory jobs": (),
     "models list": (),
+    "apps": ("--user", ADA.user_id),
     "stats": (),
     "export": ("--app", APP, "--output", "{folder}/again.jsonl"),
 }
