@@ -19,6 +19,7 @@ MODEL = ["--model", "gemini-3.5-flash"]
 
 CALLED: dict[str, list[str]] = {
     "apps": ["--user", "ana"],
+    "audit": [],
     "backup": ["{folder}/new.backup", "--yes"],
     "db tidy": [],
     "doctor": [],

@@ -56,6 +56,7 @@ def time(value: str | datetime) -> datetime:
 
 
 app = click.option("--app", "app_name", required=True, help="The app's name.")
+any_app = click.option("--app", "app_name", help="The app's name.  [default: all apps]")
 user = click.option("--user", "user_id", required=True, help="The user's id.")
 cursor = click.option(
     "--cursor", metavar="CURSOR", help="Continue after the page that printed this cursor."

@@ -15,7 +15,7 @@ from adkpg.tooling.cli.facts import facts
 from adkpg.tooling.cli.forget import forget
 from adkpg.tooling.cli.memory import memory
 from adkpg.tooling.cli.models import models
-from adkpg.tooling.cli.operations import apps, doctor, stats
+from adkpg.tooling.cli.operations import apps, audit, doctor, stats
 from adkpg.tooling.cli.reembed import reembed
 from adkpg.tooling.cli.sessions import sessions
 from adkpg.tooling.cli.transfer import export, import_
@@ -61,6 +61,7 @@ class Program(click.Group):
         run,
         console,
         apps,
+        audit,
         forget,
         import_,
         export,

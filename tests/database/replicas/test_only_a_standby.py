@@ -132,6 +132,7 @@ READS: dict[str, tuple[str, ...]] = {
     "memory jobs": (),
     "models list": (),
     "apps": ("--user", ADA.user_id),
+    "audit": (),
     "stats": (),
     "export": ("--app", APP, "--output", "{folder}/again.jsonl"),
 }

@@ -10,7 +10,7 @@ import click
 import adkpg
 from adkpg.tooling.cli.answers import answer, say
 from adkpg.tooling.cli.connection import connected, database_url, run
-from adkpg.tooling.cli.options import ALL_USERS, APP_WIDE, app, as_json, whose
+from adkpg.tooling.cli.options import ALL_USERS, APP_WIDE, any_app, app, as_json, whose
 from adkpg.tooling.terminal import bar
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def config(
 
 
 @click.command()
-@click.option("--app", "app_name", help="Only this app's.  [default: all apps']")
+@any_app
 @whose(APP_WIDE, missing=ALL_USERS, user="The user's id, with --app.")
 @click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
 @as_json

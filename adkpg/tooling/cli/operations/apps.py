@@ -37,11 +37,8 @@ async def apps(database: adkpg.Database, user_id: str, *, as_json: bool) -> None
         {"user_id": user_id, "apps": counted},
         ("APP", "SESSIONS", "MEMORIES", "FILES", "LAST SEEN"),
         [
-            (
-                *map(each.get, ("app_name", "sessions", "memories", "files")),
-                time_of(each["seen_at"]),
-            )
-            for each in counted
+            (each.app_name, each.sessions, each.memories, each.files, time_of(jsonable["seen_at"]))
+            for each, jsonable in zip(kept, counted, strict=True)
         ],
         as_json=as_json,
         nothing=f"No app keeps anything of user {user_id!r}.",
