@@ -33,6 +33,7 @@ __all__ = [
     "SearchOverrides",
     "Settings",
     "StaleSession",
+    "Users",
     "WatchedEvent",
     "every_scope",
     "redact_secrets",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from adkpg.database import Database
     from adkpg.errors import AdkpgError, RetryableError, StaleSession
     from adkpg.in_memory import InMemoryVectorMemoryService
+    from adkpg.keys import Users
     from adkpg.memory.filters import SearchFilters
     from adkpg.memory.profile import MemoryProfile
     from adkpg.memory.queue.jobs import Backlog, DeadJob, Jobs
@@ -100,6 +102,7 @@ else:
         "SearchOverrides": "memory.search.options",
         "Settings": "settings",
         "StaleSession": "errors",
+        "Users": "keys",
         "WatchedEvent": "sessions.watching.watch",
         "every_scope": "scopes",
         "redact_secrets": "remember.secrets",

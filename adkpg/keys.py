@@ -1,13 +1,22 @@
 """Keys: which ids Postgres can hold, and how long they may be. Pure."""
 
 from collections.abc import Mapping
-from types import EllipsisType
+from enum import Enum, auto
 from typing import TypedDict
 
 from adkpg.errors import InvalidInput
 
 APP_WIDE = "\x01app"
 """The user id under which an app's own knowledge is stored; no user may have it."""
+
+
+class Users(Enum):
+    """Whose rows a call is about, if it is not about one user's."""
+
+    ALL = auto()
+    """Those of every user, and what an app knows for all of them."""
+    APP_WIDE = auto()
+    """What an app knows for all its users."""
 
 
 MAX_BYTES = 512
@@ -115,13 +124,21 @@ def _storable(value: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def asked_user(user_id: str | EllipsisType | None) -> str | None:
-    """Returns the stored user id that is asked for; None for everybody, if it was left out.
+def asked_user(user_id: str | Users) -> str | None:
+    """Returns the stored user id that is asked for; None for all users.
 
     Raises:
-      InvalidInput: The user id cannot be stored.
+      InvalidInput: The user id cannot be stored, or is neither a text nor of `Users`.
     """
-    return None if user_id is ... else scope_user(user_id)
+    if isinstance(user_id, Users):
+        return None if user_id is Users.ALL else APP_WIDE
+    if not isinstance(user_id, str):
+        raise InvalidInput(
+            f"user_id is {type(user_id).__name__}; give a user's id, adkpg.Users.APP_WIDE or "
+            "adkpg.Users.ALL."
+        )
+    require_storable(user_id=user_id)
+    return user_id
 
 
 def scope_user(user_id: str | None) -> str:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from types import EllipsisType
 from typing import Any, TypedDict
 
 from google.adk.platform import time as platform_time
@@ -14,7 +13,7 @@ from adkpg.database import Database, Transaction
 from adkpg.erasure import pruning_statements as statements
 from adkpg.erasure.locks import giving_way
 from adkpg.errors import InvalidInput
-from adkpg.keys import APP_WIDE, ScopeKey, asked_user, require_storable
+from adkpg.keys import APP_WIDE, ScopeKey, Users, asked_user, require_storable
 from adkpg.memory import attributes
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.upkeep.statements import lock_free_positions
@@ -75,8 +74,8 @@ class Pruned:
 async def prune(
     database: Database,
     *,
-    app_name: str | None = None,
-    user_id: str | EllipsisType | None = ...,
+    app_name: str | None,
+    user_id: str | Users,
     older_than: timedelta | None = None,
     max_importance: float | None = None,
     max_memories: int | None = None,
@@ -93,8 +92,8 @@ async def prune(
     Args:
       database: The database.
       app_name: One app's memories; None is all apps'.
-      user_id: One user's; None is what the app knows for all its users, of which only expired and
-        superseded memories go. Left out, it is both, of every user.
+      user_id: One user's, or `Users`. Of what an app knows for all its users, only expired and
+        superseded memories go.
       older_than: Memories said longer ago than this go.
       max_importance: Memories of this importance, in [0, 1], and less go; with `older_than` only
         those that are old too.

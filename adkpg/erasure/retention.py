@@ -12,7 +12,7 @@ from adkpg.artifacts.sweep import remove_noted
 from adkpg.database import Database
 from adkpg.erasure import retention_statements as statements
 from adkpg.errors import InvalidInput
-from adkpg.keys import require_storable
+from adkpg.keys import Users, asked_user, require_storable
 from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import clamped
 
@@ -50,8 +50,8 @@ class PrunedSessions:
 async def prune_sessions(
     database: Database,
     *,
-    app_name: str | None = None,
-    user_id: str | None = None,
+    app_name: str | None,
+    user_id: str | Users,
     older_than: timedelta | None = None,
     events_only: bool = False,
     user_states: bool = False,
@@ -67,7 +67,7 @@ async def prune_sessions(
     Args:
       database: The database.
       app_name: One app's; None is all apps'.
-      user_id: One user's; None is everybody's.
+      user_id: One user's, or `Users.ALL`; an app has no sessions of its own.
       older_than: Sessions whose last event and creation are longer ago than this; None is those
         that have expired only.
       events_only: Sessions and their states stay; their events that are longer ago go. A session
@@ -83,8 +83,9 @@ async def prune_sessions(
       InvalidInput: An id cannot be stored, or `older_than` is missing or in the future.
       DatabaseError: The server refused; batches that were deleted before stay deleted.
     """
-    require_storable(app_name=app_name, user_id=user_id)
-    if app_name is None or user_id is None:
+    require_storable(app_name=app_name)
+    user = asked_user(user_id)
+    if app_name is None or user is None:
         database.run.require_every_scope()
     if older_than is not None and older_than < timedelta():
         raise InvalidInput(f"older_than={older_than} is in the future; give a positive time.")
@@ -94,7 +95,7 @@ async def prune_sessions(
     if older_than is not None:
         before = clamped(platform_time.get_time() - older_than.total_seconds())
     counts: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
-    async for page in _pages(database, app_name, user_id, before, whole=not events_only):
+    async for page in _pages(database, app_name, user, before, whole=not events_only):
         gone: Sequence[Any] = page
         if not dry_run:
             given: _Sessions = {
@@ -111,7 +112,7 @@ async def prune_sessions(
     if counts and not dry_run and not events_only:
         await remove_noted(database)
     if user_states:
-        for row in await _states(database, app_name, user_id, before, dry_run=dry_run):
+        for row in await _states(database, app_name, user, before, dry_run=dry_run):
             counts[row["app_name"], row["user_id"]][2] = 1
     return [PrunedSessions(*whose, *count) for whose, count in sorted(counts.items())]
 

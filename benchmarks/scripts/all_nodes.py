@@ -23,7 +23,7 @@ import asyncpg
 from rich.console import Console
 from rich.progress import Progress
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Users
 from adkpg.erasure import prune, prune_sessions, tidy
 from adkpg.facts import Facts
 from adkpg.memory.write.configuration import set_text_search_config
@@ -74,9 +74,11 @@ class Place:
             "a worker's sweep": lambda: tidy(self.database),
             "stats --exact": lambda: figures(self.database),
             "doctor": lambda: examine(self.database),
-            "memory prune": lambda: prune(self.database, app_name=APP, superseded=True),
+            "memory prune": lambda: prune(
+                self.database, app_name=APP, user_id=Users.ALL, superseded=True
+            ),
             "sessions prune": lambda: prune_sessions(
-                self.database, app_name=APP, older_than=timedelta(days=365)
+                self.database, app_name=APP, user_id=Users.ALL, older_than=timedelta(days=365)
             ),
             "models list": lambda: Models(self.database).list_models(),
             "a page of an app's audit": lambda: Audit(self.database).entries(app_name=APP),

@@ -29,7 +29,7 @@ from google.genai import types
 from rich.console import Console
 from rich.progress import Progress
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, Users
 from adkpg.erasure import prune
 from adkpg.memory.upkeep.tidying import tidy
 from adkpg.tooling import operations
@@ -210,12 +210,13 @@ class Run:
     def _chores(self) -> dict[str, Callable[[], Awaitable[Any]]]:
         database = self._database
         old = timedelta(days=36_500)
+        everybody: dict[str, Any] = {"app_name": None, "user_id": Users.ALL}
         return {
-            "prune of what has expired": lambda: prune(database),
+            "prune of what has expired": lambda: prune(database, **everybody),
             "prune of one user by age": lambda: prune(
                 database, app_name=bulk.APP, user_id="nobody", older_than=old
             ),
-            "prune of all by age": lambda: prune(database, older_than=old),
+            "prune of all by age": lambda: prune(database, **everybody, older_than=old),
             "tidying": lambda: tidy(database),
             "idle round of a worker": lambda: self._memory.embed_pending(),
             "gauges of the queue": lambda: operations.report(database),

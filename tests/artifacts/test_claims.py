@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from adkpg import Database, DatabaseArtifactService, DatabaseSessionService
+from adkpg import Database, DatabaseArtifactService, DatabaseSessionService, Users
 from adkpg.artifacts import SweptObjects, sweep, sweep_objects
 from adkpg.erasure import forget, prune_sessions
 from adkpg.errors import ArtifactStoreError, SessionExists
@@ -133,7 +133,7 @@ async def _delete_session(copied: Database) -> None:
 
 async def _prune(copied: Database) -> None:
     await DatabaseSessionService(copied).create_session(**SESSION)
-    await prune_sessions(copied, older_than=timedelta())
+    await prune_sessions(copied, app_name=None, user_id=Users.ALL, older_than=timedelta())
 
 
 async def _forget(copied: Database) -> None:

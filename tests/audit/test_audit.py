@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database, Settings
+from adkpg import Database, Settings, Users
 from adkpg.erasure import forget, tidy
 from adkpg.errors import InvalidInput
 from adkpg.tooling.audit import Audit
@@ -82,7 +82,7 @@ async def test_pages_go_from_the_newest_to_the_oldest(database: Database) -> Non
             break
     assert found == ["a4", "a3", "a2", "a1", "a0"]
     assert [each.action for each in (await audit.entries(**ANA)).items] == ["a3", "a1"]
-    assert (await audit.entries(app_name="app", user_id=None)).items == []
+    assert (await audit.entries(app_name="app", user_id=Users.APP_WIDE)).items == []
 
 
 async def test_pages_of_one_moment_leave_none_out_and_tell_none_twice(

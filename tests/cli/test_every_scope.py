@@ -18,6 +18,8 @@ APP = ["--app", "app"]
 MODEL = ["--model", "gemini-3.5-flash"]
 
 CALLED: dict[str, list[str]] = {
+    "apps": ["--user", "ana"],
+    "audit": [],
     "backup": ["{folder}/new.backup", "--yes"],
     "db tidy": [],
     "doctor": [],

@@ -11,6 +11,7 @@ from google.genai import types
 
 from adkpg import Database, PgVectorMemoryService
 from tests.fakes.commands import Adkpg
+from tests.fakes.conversation import entry
 from tests.fakes.life import PERSONAL, live_through, rows_of, scope_of
 from tests.fakes.toys import ToyEmbedder
 
@@ -87,9 +88,43 @@ def test_forget_shows_what_there_is_and_asks(adkpg: Adkpg, lived: str) -> None:
     assert rows(lived, "bob") == bobs
 
     again = adkpg(*FORGET)
-    assert (again.code, again.out) == (0, "Nothing is kept of user alice.\n")
+    assert (again.code, again.out) == (0, "Nothing is kept of user alice in app.\n")
     again = adkpg(*FORGET, "--yes")
-    assert (again.code, again.out) == (0, "Nothing is kept of user alice.\n")
+    assert (again.code, again.out) == (0, "Nothing is kept of user alice in app.\n")
+
+
+def test_forget_in_an_app_that_keeps_nothing_names_those_that_do(adkpg: Adkpg, lived: str) -> None:
+    before = rows(lived, "alice")
+    missed = adkpg("forget", "--app", "ap", "--app", "typo", "--user", "alice", "--yes")
+    assert (missed.code, missed.out) == (0, "Nothing is kept of user alice in ap, typo.\n")
+    assert missed.err == "User alice is kept in other apps: app, other.\n"
+    assert rows(lived, "alice") == before
+    nobody = adkpg("forget", "--app", "app", "--user", "carol", "--yes")
+    assert (nobody.out, nobody.err) == ("Nothing is kept of user carol in app.\n", "")
+
+
+def test_forget_in_all_apps_leaves_nothing_anywhere(adkpg: Adkpg, lived: str) -> None:
+    bobs = [rows(lived, "bob", app) for app in APPS]
+    asked = ("forget", "--all-apps", "--user", "alice")
+    planned = json.loads(adkpg(*asked, "--dry-run", "--json").out)["erased"]
+    erased = json.loads(adkpg(*asked, "--yes", "--json").out)["erased"]
+    assert erased == planned
+    assert [each["app_name"] for each in erased] == list(APPS)
+    assert [rows(lived, "alice", app) for app in APPS] == [NOTHING, NOTHING]
+    assert [rows(lived, "bob", app) for app in APPS] == bobs
+    again = adkpg(*asked, "--yes")
+    assert (again.code, again.out) == (0, "Nothing is kept of user alice in any app.\n")
+    assert json.loads(adkpg("apps", "--user", "alice", "--json").out)["apps"] == []
+
+
+def test_apps_says_what_each_keeps(adkpg: Adkpg, lived: str) -> None:
+    lines = [line.split() for line in adkpg("apps", "--user", "alice").out.splitlines()]
+    assert lines[0] == ["APP", "SESSIONS", "MEMORIES", "FILES", "LAST", "SEEN"]
+    assert [line[:4] for line in lines[1:]] == [[app, "2", "7", "1"] for app in APPS]
+    said = json.loads(adkpg("apps", "--user", "alice", "--json").out)
+    assert said["user_id"] == "alice"
+    assert [each["app_name"] for each in said["apps"]] == list(APPS)
+    assert adkpg("apps", "--user", "carol").out == "No app keeps anything of user 'carol'.\n"
 
 
 @pytest.mark.parametrize("answer", [None, ""])
@@ -157,7 +192,7 @@ def test_forget_says_what_is_wrong(
 def test_prune_shows_first_and_erases_with_yes(adkpg: Adkpg, lived: str) -> None:
     run(lived, "UPDATE memories SET expires_at = now() WHERE user_id = 'bob' AND kind = 'note'")
     before = rows(lived, "bob")
-    options = ("memory", "prune", "--app", "app", "--max-memories", "5")
+    options = ("memory", "prune", "--app", "app", "--all-users", "--max-memories", "5")
 
     refused = adkpg(*options)
     assert (refused.code, rows(lived, "bob")) == (1, before)
@@ -186,7 +221,8 @@ def test_prune_takes_every_rule(adkpg: Adkpg, lived: str) -> None:
     run(lived, "UPDATE memories SET timestamp = now() - interval '9 days', importance = 0.1")
     run(lived, "UPDATE memories SET superseded_by = 'x', expires_at = now() WHERE kind = 'fact'")
     answer = adkpg(
-        *("memory", "prune", "--user", "alice", "--older-than", "8.5d", "--max-importance", "0.2"),
+        *("memory", "prune", "--all-apps", "--user", "alice", "--older-than", "8.5d"),
+        *("--max-importance", "0.2"),
         *("--kind", "note", "--kind", "summary", "--superseded", "--yes"),
     )
     assert answer.code == 0
@@ -194,3 +230,35 @@ def test_prune_takes_every_rule(adkpg: Adkpg, lived: str) -> None:
     assert done == ["Removed."]
     assert counts == [[app, "alice", "0", "1", "1", "0", "0", "2"] for app in APPS]
     assert rows(lived, "alice")["memories"] == 5
+
+
+@pytest.mark.parametrize(
+    ("asked", "whose"),
+    [
+        (("--app", "app", "--user", "alice"), [("app", "alice")]),
+        (("--all-apps", "--user", "alice"), [("app", "alice"), ("other", "alice")]),
+        (("--app", "app", "--app-wide"), [("app", None)]),
+        (("--all-apps", "--app-wide"), [("app", None), ("other", None)]),
+        (("--app", "app", "--all-users"), [("app", None), ("app", "alice"), ("app", "bob")]),
+        (
+            ("--all-apps", "--all-users"),
+            [(app, user) for app in APPS for user in (None, "alice", "bob")],
+        ),
+    ],
+)
+def test_prune_keeps_to_those_it_is_told(
+    adkpg: Adkpg, lived: str, asked: tuple[str, ...], whose: list[tuple[str, str | None]]
+) -> None:
+    """Memories of two users and of the app itself have expired, in two apps."""
+
+    async def know() -> None:
+        async with Database(lived) as database:
+            memory = PgVectorMemoryService(database, mode="text")
+            for app in APPS:
+                await memory.add_memory(app_name=app, user_id=None, memories=[entry("We open.")])
+
+    asyncio.run(know())
+    run(lived, "UPDATE memories SET expires_at = now()")
+    answer = adkpg("memory", "prune", *asked, "--yes", "--json")
+    pruned = json.loads(answer.out)["pruned"]
+    assert [(each["app_name"], each["user_id"]) for each in pruned] == whose

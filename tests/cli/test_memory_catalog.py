@@ -118,7 +118,7 @@ def test_delete_by_filters_takes_expired_ones_too(adkpg: Adkpg) -> None:
 
 @pytest.mark.parametrize("answer", [None, "n", ""])
 def test_delete_shows_what_would_go_and_asks(adkpg: Adkpg, answer: str | None) -> None:
-    outcome = adkpg("memory", "delete", "m9", *APP, answer=answer)
+    outcome = adkpg("memory", "delete", "m9", *APP, "--app-wide", answer=answer)
     assert outcome.code == 1
     assert "We are open." in outcome.out
     said = "no terminal to ask on; add --yes" if answer is None else "[y/N]: Aborted!"
@@ -127,7 +127,7 @@ def test_delete_shows_what_would_go_and_asks(adkpg: Adkpg, answer: str | None) -
 
 
 def test_delete_as_json_asks_on_standard_error(adkpg: Adkpg) -> None:
-    outcome = adkpg("memory", "delete", "m9", *APP, "--json", answer="y")
+    outcome = adkpg("memory", "delete", "m9", *APP, "--app-wide", "--json", answer="y")
     assert json.loads(outcome.out) == {"dry_run": False, "deleted": ["m9"]}
     assert "We are open." in outcome.err
     assert "Delete these memories of app 'chat' itself? [y/N]" in outcome.err

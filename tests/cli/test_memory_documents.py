@@ -57,7 +57,9 @@ def test_add_replace_list_and_remove(adkpg: Adkpg, folder: Path) -> None:
 
     listed = json.loads(adkpg("memory", "list", *APP, "--json").out)["memories"]
     assert Counter(each["source"] for each in listed) == {"docs/guide.md": 3, "docs/note.txt": 1}
-    gone = adkpg("memory", "delete", *APP, "--source", "docs/guide.md", "--yes", "--json")
+    gone = adkpg(
+        "memory", "delete", *APP, "--app-wide", "--source", "docs/guide.md", "--yes", "--json"
+    )
     assert len(json.loads(gone.out)["deleted"]) == 3
     assert len(json.loads(adkpg("memory", "list", *APP, "--json").out)["memories"]) == 1
 

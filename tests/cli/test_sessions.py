@@ -203,7 +203,7 @@ def test_prune_shows_first(adkpg: Adkpg, stored: str) -> None:
         await connection.close()
 
     asyncio.run(age())
-    asked = ("sessions", "prune", "--app", "weather", "--older-than", "30d")
+    asked = ("sessions", "prune", "--app", "weather", "--all-users", "--older-than", "30d")
     counts = [
         {"app_name": "weather", "user_id": "alice", "sessions": 1, "events": 0, "states": 0},
         {"app_name": "weather", "user_id": "bob", "sessions": 1, "events": 3, "states": 0},
@@ -217,7 +217,7 @@ def test_prune_shows_first(adkpg: Adkpg, stored: str) -> None:
     assert "SESSIONS" in gone.out
     assert "Removed." in gone.out
     assert "No session is to go." in adkpg(*asked, "--yes").out
-    wrong = adkpg("sessions", "prune", "--events-only", "--yes")
+    wrong = adkpg("sessions", "prune", "--all-apps", "--all-users", "--events-only", "--yes")
     assert (wrong.code, wrong.out) == (2, "")
     assert "older_than" in wrong.err
 

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService, Users
 from adkpg.facts import Add, Extraction, Facts, Supersede
 from adkpg.memory.records import Memory
 from adkpg.tooling.audit import Audit
@@ -215,7 +215,7 @@ async def test_forgetting_shows_what_would_go_and_then_erases_it(
     assert done.status_code == 200
     assert "This was erased" in done.text
     assert set((await rows_of(connection, "ana")).values()) == {0}
-    (noted,) = (await Audit(database).entries(app_name="app", user_id=None)).items
+    (noted,) = (await Audit(database).entries(app_name="app", user_id=Users.APP_WIDE)).items
     assert (noted.action, noted.outcome, noted.subject) == ("forget_person", "done", None)
     rows = await connection.fetchval("SELECT string_agg(audit::text, '') FROM audit")
     assert "ana" not in rows

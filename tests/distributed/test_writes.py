@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, Users
 from adkpg.database.row_security import quoted
 from adkpg.erasure.retention import prune_sessions
 from adkpg.errors import Busy
@@ -345,7 +345,7 @@ async def test_who_deletes_for_several_is_not_told_that_nothing_was_written(
     hasty = Settings(retry_timeout_s=0)
     async with Database(database_url, settings=hasty) as other:
         with pytest.raises(Busy, match="some users' rows may be written") as caught:
-            await prune_sessions(other, older_than=timedelta())
+            await prune_sessions(other, app_name=None, user_id=Users.ALL, older_than=timedelta())
     assert caught.value.written is None
     left = await citus.said(database_url, "SELECT user_id FROM adkpg.sessions")
     assert [row["user_id"] for row in left] == ["b"]

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService, Users
 from adkpg.erasure import Pruned, erase_expired, prune, pruning
 from adkpg.erasure.locks import giving_way
 from adkpg.errors import InvalidInput
@@ -18,6 +18,7 @@ from tests.fakes.life import add_drawn, fact_writer, live_through, rows_of, scop
 from tests.fakes.locks import waits_for_a_lock
 
 ALICE = scope_of("alice")
+EVERYBODY: dict[str, Any] = {"app_name": None, "user_id": Users.ALL}
 DAYS_AGO = "UPDATE memories SET timestamp = now() - interval '{} days' WHERE memory_id = '{}'"
 EXPIRE = "UPDATE memories SET expires_at = now() WHERE {}"
 
@@ -64,11 +65,11 @@ async def test_expired_memories_go_for_good_and_others_stay(
     await connection.execute(
         "UPDATE memories SET expires_at = now() + interval '1 hour' WHERE memory_id = 'c'"
     )
-    assert await prune(database) == [pruned(expired=1)]
+    assert await prune(database, **EVERYBODY) == [pruned(expired=1)]
     assert await left(connection) == ["b", "c"]
     rows = await rows_of(connection, "alice")
     assert (rows["memories"], rows["memory_vectors"], rows["memory_tombstones"]) == (2, 2, 0)
-    assert await prune(database) == []
+    assert await prune(database, **EVERYBODY) == []
 
 
 async def test_superseded_facts_are_kept_for_audit_unless_asked_for(
@@ -85,9 +86,9 @@ async def test_superseded_facts_are_kept_for_audit_unless_asked_for(
         "max_memories": 1,
     }
     assert await erase_expired(database) == 0
-    assert await prune(database, **age) == []
+    assert await prune(database, **EVERYBODY, **age) == []
     assert await left(connection) == ["new", "old"]
-    assert await prune(database, superseded=True) == [pruned(superseded=1)]
+    assert await prune(database, **EVERYBODY, superseded=True) == [pruned(superseded=1)]
     assert await left(connection) == ["new"]
 
 
@@ -115,9 +116,9 @@ async def test_age_and_importance_together_ask_for_both(
     """0.3 is stored as a float of four bytes, which is not the 0.3 that is asked for."""
     await notes(memory, connection, ("a", 1, 0.9), ("b", 60, 0.9), ("c", 1, 0.3), ("d", 60, 0.3))
     expected = [pruned(faded=len(gone))] if gone else []
-    assert await prune(database, **rules, dry_run=True) == expected
+    assert await prune(database, **EVERYBODY, **rules, dry_run=True) == expected
     assert await left(connection) == ["a", "b", "c", "d"]
-    assert await prune(database, **rules) == expected
+    assert await prune(database, **EVERYBODY, **rules) == expected
     assert await left(connection) == [each for each in "abcd" if each not in gone]
 
 
@@ -126,7 +127,7 @@ async def test_a_cap_keeps_the_most_important_and_then_the_latest(
 ) -> None:
     await notes(memory, connection, ("a", 900, 0.9), ("b", 3, 0.5), ("c", 2, 0.5), ("d", 1, 0.1))
     await notes(memory, connection, ("x", 1, 0.1), ("y", 1, 0.1), scope=scope_of("bob"))
-    assert await prune(database, max_memories=2) == [pruned(surplus=2)]
+    assert await prune(database, **EVERYBODY, max_memories=2) == [pruned(surplus=2)]
     assert await left(connection) == ["a", "c"]
     assert await left(connection, "bob") == ["x", "y"]
     assert await prune(database, app_name="app", user_id="bob", max_memories=0) == [
@@ -141,8 +142,8 @@ async def test_a_cap_counts_what_is_left_by_the_other_rules(
     await connection.execute(EXPIRE.format("memory_id = '0'"))
     expected = [pruned(expired=1, faded=3, surplus=1)]
     rules: dict[str, Any] = {"older_than": timedelta(days=50), "max_memories": 1}
-    assert await prune(database, **rules, dry_run=True) == expected
-    assert await prune(database, **rules) == expected
+    assert await prune(database, **EVERYBODY, **rules, dry_run=True) == expected
+    assert await prune(database, **EVERYBODY, **rules) == expected
     assert await left(connection) == ["1"]
 
 
@@ -158,12 +159,14 @@ async def test_documents_and_app_wide_knowledge_are_not_capped(
                 for kind in ("document", "note")
             ],
         )
-    assert await prune(database, max_memories=0) == [pruned(surplus=1)]
+    assert await prune(database, **EVERYBODY, max_memories=0) == [pruned(surplus=1)]
     assert await left(connection) == ["alicedocument"]
-    assert await prune(database, max_memories=0, kinds=["document"]) == [pruned(surplus=1)]
+    assert await prune(database, **EVERYBODY, max_memories=0, kinds=["document"]) == [
+        pruned(surplus=1)
+    ]
     await connection.execute(EXPIRE.format("memory_id = 'Nonenote'"))
     assert await prune(database, app_name="app", user_id="alice") == []
-    assert await prune(database, app_name="app", user_id=None, max_memories=0) == [
+    assert await prune(database, app_name="app", user_id=Users.APP_WIDE, max_memories=0) == [
         pruned(None, expired=1)
     ]
     assert await memory.count_memories(app_name="app", user_id=None) == 1
@@ -175,14 +178,15 @@ async def test_only_the_app_and_user_that_are_named_are_pruned(
     scopes = [scope_of(user, app) for app in ("one", "two") for user in ("", "alice")]
     for number, scope in enumerate(scopes):
         await notes(memory, connection, (f"m{number}", 1, 0.5), scope=scope)
-    everybody = await prune(database, max_memories=0, dry_run=True)
+    everybody = await prune(database, **EVERYBODY, max_memories=0, dry_run=True)
     assert [(each.app_name, each.user_id) for each in everybody] == [
         (scope["app_name"], scope["user_id"]) for scope in scopes
     ]
-    assert [each.app_name for each in await prune(database, app_name="two", max_memories=0)] == [
-        "two"
-    ] * 2
-    assert await prune(database, user_id="alice", max_memories=0) == [
+    assert [
+        each.app_name
+        for each in await prune(database, app_name="two", user_id=Users.ALL, max_memories=0)
+    ] == ["two"] * 2
+    assert await prune(database, app_name=None, user_id="alice", max_memories=0) == [
         pruned("alice", "one", surplus=1)
     ]
     assert await prune(database, app_name="one", user_id="", max_memories=0) == [
@@ -202,9 +206,9 @@ async def test_pages_and_batches_leave_nothing_behind(
         scope = scope_of(user)
         await memory.add_memory(**scope, memories=[entry(f"oolong {n}") for n in range(7)])
     await connection.execute(EXPIRE.format("user_id <> 'c'"))
-    assert await prune(database) == [pruned(user, expired=7) for user in "abde"]
+    assert await prune(database, **EVERYBODY) == [pruned(user, expired=7) for user in "abde"]
     rules: dict[str, Any] = {"max_memories": 2}
-    assert await prune(database, **rules) == [pruned("c", surplus=5)]
+    assert await prune(database, **EVERYBODY, **rules) == [pruned("c", surplus=5)]
 
 
 async def test_what_was_drawn_goes_along(
@@ -214,8 +218,8 @@ async def test_what_was_drawn_goes_along(
     facts = [await add_drawn(memory, connection, ALICE, f"fact {of}", of) for of in "ab"]
     await connection.execute(EXPIRE.format("memory_id IN ('a', $$fact: fact b$$)"))
     expected = [pruned(expired=2, drawn=1)]
-    assert await prune(database, dry_run=True) == expected
-    assert await prune(database) == expected
+    assert await prune(database, **EVERYBODY, dry_run=True) == expected
+    assert await prune(database, **EVERYBODY) == expected
     assert await left(connection) == ["b"]
     assert facts == ["fact: fact a", "fact: fact b"]
     assert (await rows_of(connection, "alice"))["memory_provenance"] == 0
@@ -242,8 +246,8 @@ async def test_what_a_writer_holds_is_passed_over_until_the_next_time(
     await connection.execute(EXPIRE.format("true"))
     async with database.run.transaction() as writer:
         await writer.fetch(statements.lock_same(**ALICE, memory_id="a"))
-        assert await prune(database) == [pruned(expired=1)]
-    assert await prune(database) == [pruned(expired=1)]
+        assert await prune(database, **EVERYBODY) == [pruned(expired=1)]
+    assert await prune(database, **EVERYBODY) == [pruned(expired=1)]
 
 
 async def test_a_memory_that_was_prolonged_meanwhile_stays(
@@ -258,7 +262,7 @@ async def test_a_memory_that_was_prolonged_meanwhile_stays(
     await connection.execute(EXPIRE.format("true"))
     async with database.run.transaction() as writer:
         await writer.fetch(statements.lock_session(**ALICE, session_id="s"))
-        pruning_it = asyncio.create_task(prune(database))
+        pruning_it = asyncio.create_task(prune(database, **EVERYBODY))
         await waits_for_a_lock(connection)
         await connection.execute("UPDATE memories SET expires_at = NULL")
     assert await pruning_it == []
@@ -306,13 +310,14 @@ async def test_many_may_prune_at_once(
         {"kinds": "turn"},
         {"app_name": "a\x00b"},
         {"user_id": "\x01app"},
+        {"user_id": None},
     ],
 )
 async def test_options_that_cannot_be_meant_are_refused(
     database: Database, options: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInput):
-        await prune(database, **options)
+        await prune(database, **{**EVERYBODY, **options})
 
 
 async def test_no_more_goes_than_is_too_much_when_it_is_erased(
@@ -329,5 +334,5 @@ async def test_no_more_goes_than_is_too_much_when_it_is_erased(
         return await giving_way(database, scope, work)
 
     monkeypatch.setattr("adkpg.erasure.pruning.giving_way", late)
-    await prune(database, max_memories=3)
+    await prune(database, **EVERYBODY, max_memories=3)
     assert len(await left(connection)) == 3

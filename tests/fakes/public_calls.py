@@ -321,13 +321,16 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
     "set_text_search_config": lambda s: adkpg.set_text_search_config(
         s.database, app_name=APP, config="german"
     ),
-    "prune": lambda s: adkpg.erasure.prune(s.database, app_name=APP, older_than=timedelta(0)),
+    "prune": lambda s: adkpg.erasure.prune(
+        s.database, app_name=APP, user_id=adkpg.Users.ALL, older_than=timedelta(0)
+    ),
     "prune_sessions": lambda s: adkpg.erasure.prune_sessions(
-        s.database, older_than=timedelta(days=1)
+        s.database, app_name=None, user_id=adkpg.Users.ALL, older_than=timedelta(days=1)
     ),
     "tidy": lambda s: adkpg.erasure.tidy(s.database),
     "statistics": lambda s: adkpg.tooling.operations.statistics(s.database),
     "list_users": lambda s: adkpg.tooling.operations.list_users(s.database, app_name=APP),
+    "apps_of": lambda s: adkpg.tooling.operations.apps_of(s.database, user_id="ana"),
     "report": lambda s: adkpg.tooling.operations.report(s.database),
     "table_sizes": lambda s: adkpg.tooling.operations.table_sizes(s.database),
     "erase_expired": lambda s: adkpg.erasure.erase_expired(s.database),

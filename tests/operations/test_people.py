@@ -1,11 +1,26 @@
 """The users of an app, page by page."""
 
+import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.tooling.operations import list_users
+from adkpg.tooling.operations import AppCount, apps_of, list_users
+from adkpg.tooling.operations import people_statements as statements
 from adkpg.tooling.operations.people import app_names
 from tests.fakes.conversation import entry
+from tests.fakes.life import PERSONAL, live_through
+from tests.fakes.query_plans import explain, rows_read, scans
+
+# 100 apps of 200 users each, with a session and two memories.
+CROWD = """
+INSERT INTO sessions (app_name, user_id, session_id, created_at, updated_at, settled_at)
+SELECT 'app ' || a, 'user ' || u, 's', now(), now(), now()
+FROM generate_series(1, 100) a, generate_series(1, 200) u;
+INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, event_id,
+                      timestamp, content, body, length, digest)
+SELECT app_name, user_id, n, 'm' || n, 'turn', 's', n, now(), '{}', 'turn', 2, ''
+FROM sessions, generate_series(1, 2) n;
+"""
 
 
 async def test_users_are_found_by_a_part_of_their_id_page_by_page(
@@ -71,3 +86,72 @@ async def test_apps_are_named_in_order_and_only_so_many(
     assert await app_names(database, most=9) == names
     for most in range(1, 6):
         assert await app_names(database, most=most) == names[:most]
+
+
+async def test_the_apps_of_a_user_are_counted_and_no_others(
+    database: Database,
+    sessions: DatabaseSessionService,
+    memory: PgVectorMemoryService,
+    connection: asyncpg.Connection,
+) -> None:
+    assert await apps_of(database, user_id="ana") == []
+    for app_name in ("", "é", "b"):
+        await sessions.create_session(app_name=app_name, user_id="ana", session_id="s")
+    await sessions.create_session(app_name="bob's", user_id="bob")
+    await memory.add_memory(app_name="wide", user_id=None, memories=[entry("for all")])
+    await sessions.update_state(app_name="a", user_id="ana", state_delta={"user:tea": "green"})
+    await connection.execute("UPDATE sessions SET expires_at = now() WHERE app_name = 'b'")
+    times = dict(
+        await connection.fetch("SELECT app_name, updated_at FROM sessions WHERE user_id = 'ana'")
+    )
+    assert await apps_of(database, user_id="ana") == [
+        AppCount("", 1, 0, 0, times[""]),
+        AppCount("a", 0, 0, 0, None),
+        AppCount("b", 1, 0, 0, times["b"]),
+        AppCount("é", 1, 0, 0, times["é"]),
+    ]
+    for reserved in ("\x01app", "\x00"):
+        assert await apps_of(database, user_id=reserved) == []
+
+
+@pytest.mark.direct("sets a role of replication for its connection")
+async def test_a_row_of_any_table_is_kept_of_a_user(
+    database: Database, memory: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    """One app for each table, which alone has rows of the user in it."""
+    await connection.execute("SET session_replication_role = replica")  # no cascade, no trigger
+    for table in PERSONAL:
+        await live_through(database, memory, connection, "ana", table)
+        for other in PERSONAL:
+            if other != table:
+                await connection.execute(f"DELETE FROM {other} WHERE app_name = $1", table)
+    assert [each.app_name for each in await apps_of(database, user_id="ana")] == PERSONAL
+    assert await apps_of(database, user_id="bob") == []
+
+
+@pytest.mark.plan
+@pytest.mark.parametrize("generic", [False, True])
+async def test_the_apps_of_a_user_are_looked_up_in_keys(
+    database: Database, connection: asyncpg.Connection, generic: bool
+) -> None:
+    assert await apps_of(database, user_id="user 7") == []
+    await connection.execute(CROWD)
+    await connection.execute(
+        "DELETE FROM sessions WHERE user_id = 'user 7' AND app_name <> 'app 9'"
+    )
+    await connection.execute(
+        "DELETE FROM memories WHERE user_id = 'user 7' AND app_name <> 'app 5'"
+    )
+    for analyze in ("SELECT", "VACUUM ANALYZE"):
+        await connection.execute(analyze)
+        nodes = await explain(
+            connection, statements.select_apps_of(user_id="user 7"), generic=generic
+        )
+        for table in ("sessions", "memories"):
+            found = scans(nodes, table)
+            assert "Seq Scan" not in {node["Node Type"] for node in found}
+            assert sum(map(rows_read, found)) < 1_000
+    assert [each.app_name for each in await apps_of(database, user_id="user 7")] == [
+        "app 5",
+        "app 9",
+    ]

@@ -21,6 +21,7 @@ from tests.fakes.conversation import USER
 from tests.fakes.life import earlier
 from tests.fakes.locks import locked
 
+OF_APP: dict[str, Any] = {"app_name": "a", "user_id": adkpg.Users.ALL}
 SECOND = datetime.now(UTC) + timedelta(days=1)
 LATER = f"UPDATE sessions SET {earlier('expires_at', '{}')}"
 OLDER = f"UPDATE sessions SET {earlier('created_at', '{0}')}, {earlier('updated_at', '{0}')}"
@@ -238,7 +239,7 @@ async def test_old_sessions_of_an_app_go_and_states_stay(
     database: Database, sessions: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:
     await aged(sessions, connection)
-    asked: dict[str, Any] = {"app_name": "a", "older_than": timedelta(days=90)}
+    asked: dict[str, Any] = {**OF_APP, "older_than": timedelta(days=90)}
     expected = [PrunedSessions("a", "u", 2, 4, 0), PrunedSessions("a", "v", 1, 2, 0)]
     assert await prune_sessions(database, **asked, dry_run=True) == expected
     assert await connection.fetchval("SELECT count(*) FROM sessions") == 5
@@ -247,9 +248,9 @@ async def test_old_sessions_of_an_app_go_and_states_stay(
     left = await connection.fetch("SELECT app_name, session_id FROM sessions ORDER BY 1, 2")
     assert [tuple(row) for row in left] == [("a", "new"), ("b", "1")]
     assert await sessions.get_user_state(app_name="a", user_id="v") == {"k": 1}
-    assert await prune_sessions(database, user_id="u", older_than=timedelta(days=90)) == [
-        PrunedSessions("b", "u", 1, 2, 0)
-    ]
+    assert await prune_sessions(
+        database, app_name=None, user_id="u", older_than=timedelta(days=90)
+    ) == [PrunedSessions("b", "u", 1, 2, 0)]
 
 
 async def test_states_of_those_without_a_session_go_if_asked(
@@ -257,7 +258,7 @@ async def test_states_of_those_without_a_session_go_if_asked(
 ) -> None:
     await aged(sessions, connection)
     await connection.execute(f"UPDATE user_states SET {earlier('updated_at', '95 days')}")
-    asked: dict[str, Any] = {"app_name": "a", "older_than": timedelta(days=90)}
+    asked: dict[str, Any] = {**OF_APP, "older_than": timedelta(days=90)}
     await prune_sessions(database, **asked)
     expected = [PrunedSessions("a", "v", 0, 0, 1)]
     assert await prune_sessions(database, **asked, user_states=True, dry_run=True) == expected
@@ -275,7 +276,7 @@ async def test_a_state_that_a_writer_holds_is_passed_over_until_the_next_time(
     for user_id in ("u", "v"):
         await sessions.update_state(app_name="a", user_id=user_id, state_delta={"user:k": 1})
     await connection.execute(f"UPDATE user_states SET {earlier('updated_at', '95 days')}")
-    asked: dict[str, Any] = {"app_name": "a", "older_than": timedelta(days=90), "user_states": True}
+    asked: dict[str, Any] = {**OF_APP, "older_than": timedelta(days=90), "user_states": True}
     async with locked(database_url, "SELECT FROM adkpg.user_states WHERE user_id = 'u' FOR UPDATE"):
         assert await prune_sessions(database, **asked) == [PrunedSessions("a", "v", 0, 0, 1)]
     assert await prune_sessions(database, **asked) == [PrunedSessions("a", "u", 0, 0, 1)]
@@ -323,9 +324,10 @@ async def test_wrong_rules_are_refused(database: Database) -> None:
         {"events_only": True},
         {"user_states": True},
         {"app_name": "\x00"},
+        {"user_id": None},
     ):
         with pytest.raises(InvalidInput):
-            await prune_sessions(database, **wrong)
+            await prune_sessions(database, **{**OF_APP, **wrong})
 
 
 # Forks

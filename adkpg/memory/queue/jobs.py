@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from types import EllipsisType
 from typing import Literal
 
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
-from adkpg.keys import APP_WIDE, asked_user, require_storable, storable
+from adkpg.keys import APP_WIDE, Users, asked_user, require_storable, storable
 from adkpg.limits import page_rows
 from adkpg.memory.queue import statements
 from adkpg.pages import Page, cursor_of, place_of
@@ -79,13 +78,13 @@ class Jobs:
         return f"Jobs({self._database!r}, task={self._task!r})"
 
     async def backlog(
-        self, *, app_name: str | None = None, user_id: str | EllipsisType | None = ...
+        self, *, app_name: str | None = None, user_id: str | Users = Users.ALL
     ) -> Backlog:
         """Returns how much work there is.
 
         Args:
           app_name: An app's; None is every app's.
-          user_id: A user's; None is the app's own, and left out every user's.
+          user_id: A user's, or `Users`.
 
         Raises:
           InvalidInput: An id cannot be stored.
@@ -103,7 +102,7 @@ class Jobs:
         self,
         *,
         app_name: str | None = None,
-        user_id: str | EllipsisType | None = ...,
+        user_id: str | Users = Users.ALL,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[DeadJob]:
@@ -111,7 +110,7 @@ class Jobs:
 
         Args:
           app_name: An app's; None is every app's.
-          user_id: A user's; None is the app's own, and left out every user's.
+          user_id: A user's, or `Users`.
           limit: At most this much, at least 1, and at most ``ADKPG_MAX_RESULTS``.
           cursor: The `next_cursor` of the page before; None starts at the first.
 
@@ -164,14 +163,14 @@ class Jobs:
         self,
         *,
         app_name: str | None = None,
-        user_id: str | EllipsisType | None = ...,
+        user_id: str | Users = Users.ALL,
         memory_id: str | None = None,
     ) -> int:
         """Makes dead work due again, of those whom `backlog` counts; returns how much.
 
         Args:
           app_name: An app's; None is every app's.
-          user_id: A user's; None is the app's own, and left out every user's.
+          user_id: A user's, or `Users`.
           memory_id: That of one memory, whose app and user are named.
 
         Raises:
@@ -191,7 +190,7 @@ class Jobs:
         row = await self._database.run.fetch_one(query)
         return int(row["revived"]) if row else 0
 
-    def _user(self, app_name: str | None, user_id: str | EllipsisType | None) -> str | None:
+    def _user(self, app_name: str | None, user_id: str | Users) -> str | None:
         require_storable(app_name=app_name)
         user = asked_user(user_id)
         if app_name is None or user is None:

@@ -4,13 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from types import EllipsisType
 from uuid import UUID, uuid4
 
 from adkpg import jsontext
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
-from adkpg.keys import APP_WIDE, ScopeKey, asked_user, require_storable, scope_user
+from adkpg.keys import APP_WIDE, ScopeKey, Users, asked_user, require_storable, scope_user
 from adkpg.limits import page_rows
 from adkpg.pages import Page, cursor_of, place_of
 from adkpg.telemetry.calls import on, traced
@@ -110,7 +109,7 @@ class Audit:
         self,
         *,
         app_name: str | None = None,
-        user_id: str | EllipsisType | None = ...,
+        user_id: str | Users = Users.ALL,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[AuditEntry]:
@@ -118,7 +117,7 @@ class Audit:
 
         Args:
           app_name: An app's; None is every app's.
-          user_id: A user's; None is the app's own, and left out everybody's.
+          user_id: A user's, or `Users`.
           limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
           cursor: The `next_cursor` of the page before; None starts at the newest.
 

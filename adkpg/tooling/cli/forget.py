@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-import adkpg
+import adkpg.tooling
 from adkpg.tooling.cli.connection import database_url, run
-from adkpg.tooling.cli.options import user
+from adkpg.tooling.cli.options import require_one, user
 from adkpg.tooling.cli.removal import Removal, removes
 from adkpg.tooling.terminal import printable, show
 
@@ -34,9 +34,8 @@ _FIRST = ("sessions", "events", "user_states", "memories")
 
 
 @click.command()
-@click.option(
-    "--app", "app_names", required=True, multiple=True, help="The app's name; may be repeated."
-)
+@click.option("--app", "app_names", multiple=True, help="The app's name; may be repeated.")
+@click.option("--all-apps", is_flag=True, help="All apps that `adkpg apps` names.")
 @user
 @click.option(
     "--artifact-service-uri",
@@ -48,6 +47,7 @@ _FIRST = ("sessions", "events", "user_states", "memories")
 @database_url
 def forget(
     app_names: tuple[str, ...],
+    all_apps: bool,
     user_id: str,
     artifact_service_uri: str | None,
     database_url: str | None,
@@ -63,10 +63,17 @@ def forget(
       adkpg forget --app my_agent --user alice --dry-run
       adkpg forget --app my_agent --user alice \\
         --artifact-service-uri gs://my_bucket
+      adkpg forget --all-apps --user alice --dry-run
     """
+    require_one("of which app", ["--app", "--all-apps"], bool(app_names) + all_apps)
+    places = "any app" if all_apps else ", ".join(app_names)
     artifacts = _artifact_service(artifact_service_uri) if artifact_service_uri else None
 
     def erase(dry_run: bool) -> list[adkpg.erasure.Erased]:
+        async def kept(database: adkpg.Database) -> list[str]:
+            found = await adkpg.tooling.operations.apps_of(database, user_id=user_id)
+            return [each.app_name for each in found]
+
         async def each_app(database: adkpg.Database) -> list[adkpg.erasure.Erased]:
             parts = [
                 await adkpg.erasure.forget(
@@ -76,9 +83,14 @@ def forget(
                     artifact_service=artifacts,
                     dry_run=dry_run,
                 )
-                for app_name in dict.fromkeys(app_names)
+                for app_name in dict.fromkeys(await kept(database) if all_apps else app_names)
             ]
-            return parts if any(parts) else []
+            if any(parts):
+                return parts
+            if not all_apps and (others := await kept(database)):
+                names = ", ".join(map(printable, others))
+                click.echo(f"User {printable(user_id)} is kept in other apps: {names}.", err=True)
+            return []
 
         return run(database_url, each_app)
 
@@ -87,7 +99,7 @@ def forget(
         show=_show,
         jsonable=lambda parts: {"erased": [asdict(part) for part in parts]},
         question="Erase all this for good?",
-        nothing=f"Nothing is kept of user {printable(user_id)}.",
+        nothing=f"Nothing is kept of user {printable(user_id)} in {printable(places)}.",
     ).carry_out(**consent)
 
 

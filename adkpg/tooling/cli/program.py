@@ -15,7 +15,7 @@ from adkpg.tooling.cli.facts import facts
 from adkpg.tooling.cli.forget import forget
 from adkpg.tooling.cli.memory import memory
 from adkpg.tooling.cli.models import models
-from adkpg.tooling.cli.operations import doctor, stats
+from adkpg.tooling.cli.operations import apps, audit, doctor, stats
 from adkpg.tooling.cli.reembed import reembed
 from adkpg.tooling.cli.sessions import sessions
 from adkpg.tooling.cli.transfer import export, import_
@@ -60,6 +60,8 @@ class Program(click.Group):
         api_server,
         run,
         console,
+        apps,
+        audit,
         forget,
         import_,
         export,

@@ -12,7 +12,18 @@ import click
 import adkpg
 from adkpg.tooling.cli.answers import answer
 from adkpg.tooling.cli.connection import connected, database_url, run
-from adkpg.tooling.cli.options import MOST, app, as_json, cursor, limit, span, user
+from adkpg.tooling.cli.options import (
+    ALL_USERS,
+    MOST,
+    app,
+    app_or_all,
+    as_json,
+    cursor,
+    limit,
+    span,
+    user,
+    whose,
+)
 from adkpg.tooling.cli.removal import Removal, removes
 from adkpg.tooling.terminal import printable
 from adkpg.tooling.terminal import show as show_table
@@ -29,13 +40,13 @@ def sessions() -> None:
     \b
     Example:
       adkpg sessions list --app my_agent
-      adkpg sessions prune --app my_agent --older-than 90d
+      adkpg sessions prune --app my_agent --all-users --older-than 90d
     """
 
 
 @sessions.command("list")
 @app
-@click.option("--user", "user_id", help="Only this user's sessions.")
+@whose(ALL_USERS, missing=ALL_USERS)
 @limit("sessions")
 @cursor
 @as_json
@@ -43,7 +54,7 @@ def sessions() -> None:
 async def list_(
     database: adkpg.Database,
     app_name: str,
-    user_id: str | None,
+    user_id: str | adkpg.Users,
     limit: int,
     cursor: str | None,
     *,
@@ -61,8 +72,9 @@ async def list_(
     """
     from adkpg.sessions.listing.openings import openings
 
+    of_user = user_id if isinstance(user_id, str) else None
     page = await adkpg.DatabaseSessionService(database).list_sessions_page(
-        app_name=app_name, user_id=user_id, limit=limit, cursor=cursor
+        app_name=app_name, user_id=of_user, limit=limit, cursor=cursor
     )
     begun = await openings(database.run, app_name, page.items)
     listed = [
@@ -79,10 +91,10 @@ async def list_(
         ("USER", "SESSION", "LAST UPDATE", "EVENTS", "FIRST WORDS"),
         rows,
         as_json=as_json,
-        nothing=f"No session of {'' if user_id is None else f'user {user_id!r} of '}app "
+        nothing=f"No session of {'' if of_user is None else f'user {of_user!r} of '}app "
         f"{app_name!r} is stored.",
         footer="By creation, the newest first; with --user by last update."
-        if user_id is None and len(listed) > 1
+        if of_user is None and len(listed) > 1
         else None,
     )
 
@@ -202,8 +214,8 @@ def delete(
 
 
 @sessions.command()
-@click.option("--app", "app_name", help="Only this app's sessions.")
-@click.option("--user", "user_id", help="Only this user's sessions.")
+@app_or_all
+@whose(ALL_USERS)
 @click.option("--older-than", type=span, help="Sessions whose last event is older than this go.")
 @click.option(
     "--events-only", is_flag=True, help="Only the old events go; sessions and state stay."
@@ -218,7 +230,7 @@ def delete(
 @database_url
 def prune(
     app_name: str | None,
-    user_id: str | None,
+    user_id: str | adkpg.Users,
     older_than: timedelta | None,
     events_only: bool,
     user_states: bool,
@@ -233,9 +245,10 @@ def prune(
 
     \b
     Example:
-      adkpg sessions prune --dry-run
-      adkpg sessions prune --app my_agent --older-than 90d
-      adkpg sessions prune --app my_agent --older-than 30d --events-only --yes
+      adkpg sessions prune --all-apps --all-users --dry-run
+      adkpg sessions prune --app my_agent --all-users --older-than 90d
+      adkpg sessions prune --app my_agent --user alice --older-than 30d \\
+        --events-only --yes
     """
 
     def remove(dry_run: bool) -> list[adkpg.erasure.PrunedSessions]:

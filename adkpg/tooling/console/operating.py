@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from adkpg.errors import InvalidInput
+from adkpg.keys import Users
 from adkpg.memory.queue.jobs import Jobs, Task
 from adkpg.tooling import operations
 from adkpg.tooling.console import forms
@@ -42,7 +43,9 @@ async def retry(console: Console, request: Request) -> Response:
             request, app_name=app_name, user_id=user_id, action="retry", subject=memory_id
         ):
             await Jobs(console.database, task=task).revive(
-                app_name=app_name, user_id=user_id, memory_id=memory_id
+                app_name=app_name,
+                user_id=Users.APP_WIDE if user_id is None else user_id,
+                memory_id=memory_id,
             )
     return back_to(request, "operations")
 

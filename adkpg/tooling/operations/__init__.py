@@ -10,10 +10,11 @@ from adkpg.tooling.operations.figures import (
     table_sizes,
 )
 from adkpg.tooling.operations.findings import Examination, Finding
-from adkpg.tooling.operations.people import UserCount, list_users
+from adkpg.tooling.operations.people import AppCount, UserCount, apps_of, list_users
 from adkpg.tooling.operations.reporting import report, reporting
 
 __all__ = [
+    "AppCount",
     "AppFigures",
     "Examination",
     "Finding",
@@ -21,6 +22,7 @@ __all__ = [
     "TableFigures",
     "UserCount",
     "UserFigures",
+    "apps_of",
     "examine",
     "list_users",
     "report",

@@ -1,4 +1,4 @@
-"""People: the users of an app, one page after the other."""
+"""People: the users of an app, one page after the other, and the apps that keep a user."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,6 +28,25 @@ class UserCount:
     sessions: int
     memories: int
     updated_at: datetime | None
+
+
+@dataclass(frozen=True)
+class AppCount:
+    """What an app keeps of a user.
+
+    Attributes:
+      app_name: The app.
+      sessions: Sessions, expired ones included.
+      memories: Memories, expired and superseded ones included.
+      files: Saved files, all versions of one counted as one.
+      seen_at: When a session was last updated or the latest memory was said; None without both.
+    """
+
+    app_name: str
+    sessions: int
+    memories: int
+    files: int
+    seen_at: datetime | None
 
 
 async def app_names(database: Database, *, most: int) -> list[str]:
@@ -94,3 +113,23 @@ async def list_users(
     if len(found) > limit:
         reached = found[limit - 1].user_id
     return Page(found[:limit], None if reached is None else cursor_of(reached))
+
+
+@traced_function(on("sessions"))
+async def apps_of(database: Database, *, user_id: str) -> list[AppCount]:
+    """Returns the apps that keep anything of a user, by name: rows of any table of persons.
+
+    An app may have files of the user in another artifact service alone. That is not known here.
+
+    Args:
+      database: Where they are.
+      user_id: The user. Users of two apps with one id are taken for one person.
+
+    Raises:
+      ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
+    """
+    database.run.require_every_scope()
+    if not storable(user_id=user_id):
+        return []
+    rows = await database.run.fetch(statements.select_apps_of(user_id=user_id))
+    return [AppCount(**row) for row in rows]

@@ -4,8 +4,18 @@ from datetime import datetime
 from typing import TypedDict
 
 from adkpg.queries import Place, Queries, Query
+from adkpg.rules import PERSONAL
 
-_sql = Queries(__file__)
+_parts = Queries(__file__)
+
+
+def _of_each_table(part: str) -> str:
+    return ", ".join(_parts.text(part, table=rule.table.name) for rule in PERSONAL)
+
+
+_sql = Queries(
+    __file__, firsts=_of_each_table("first_app"), rows_of_user=_of_each_table("row_of_user")
+)
 
 
 class AppName(TypedDict):
@@ -27,6 +37,16 @@ class User(TypedDict):
     reached: str | None
 
 
+class AppOfUser(TypedDict):
+    """An app that keeps a user, what of, and when they were last seen."""
+
+    app_name: str
+    sessions: int
+    memories: int
+    files: int
+    seen_at: datetime | None
+
+
 @_sql.query(place=Place.EACH_PART)
 def select_app_names(*, limit: int) -> Query[AppName]:
     """Reads the first apps of which there is a session or a memory, by name."""
@@ -39,3 +59,8 @@ def select_users(*, app_name: str, first: str, part: str, walked: int, limit: in
     Each user is looked up after the one before: the first one at `first` or after it, up to
     `walked`. Those are returned whose id has the part, up to `limit`; there is always a row.
     """
+
+
+@_sql.query()
+def select_apps_of(*, user_id: str) -> Query[AppOfUser]:
+    """Reads the apps that have a row of a user in any table of persons, by name."""

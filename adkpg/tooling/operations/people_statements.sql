@@ -80,3 +80,46 @@ CROSS JOIN LATERAL (
   WHERE app_name = :app_name AND user_id = p.user_id
 ) AS m
 ORDER BY p.user_id;
+
+-- name: first_app
+-- `{table}` is each table of persons.
+(SELECT min(t.app_name) FROM {schema}.{table} AS t WHERE t.app_name >= w.next)
+
+-- name: row_of_user
+(SELECT true FROM {schema}.{table} AS t
+  WHERE t.app_name = w.app_name AND t.user_id = :user_id LIMIT 1)
+
+-- name: select_apps_of
+WITH RECURSIVE walk AS (
+  -- Each app is looked up in the keys after the one before, so no table is read through. No name
+  -- has NUL, so the next one by its bytes is the name with a \x01 after it.
+  SELECT NULL::text COLLATE "C" AS app_name, ''::text COLLATE "C" AS next
+  UNION ALL
+  SELECT found.app_name, found.app_name || E'\x01'
+  FROM walk AS w
+  CROSS JOIN LATERAL (SELECT least({firsts}) AS app_name) AS found
+  WHERE found.app_name IS NOT NULL
+), kept AS (
+  -- The first table that has a row of the user ends the search.
+  SELECT w.app_name
+  FROM walk AS w
+  WHERE coalesce({rows_of_user})
+)
+SELECT k.app_name, s.sessions, m.memories, f.files, greatest(s.seen_at, m.seen_at) AS seen_at
+FROM kept AS k
+CROSS JOIN LATERAL (
+  SELECT count(*) AS sessions, max(updated_at) AS seen_at
+  FROM {schema}.sessions
+  WHERE app_name = k.app_name AND user_id = :user_id
+) AS s
+CROSS JOIN LATERAL (
+  SELECT count(*) AS memories, max(timestamp) AS seen_at
+  FROM {schema}.memories
+  WHERE app_name = k.app_name AND user_id = :user_id
+) AS m
+CROSS JOIN LATERAL (
+  SELECT count(DISTINCT (session_id, name)) AS files
+  FROM {schema}.artifacts
+  WHERE app_name = k.app_name AND user_id = :user_id
+) AS f
+ORDER BY k.app_name;

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Backlog, Database, Jobs, PgVectorMemoryService, Settings
+from adkpg import Backlog, Database, Jobs, PgVectorMemoryService, Settings, Users
 from adkpg.errors import (
     DatabaseUnavailable,
     InvalidInput,
@@ -216,9 +216,10 @@ async def test_jobs_are_everybodys_an_apps_its_own_or_a_users(
         await words.add_memory(app_name=app, user_id=user, memories=texts)
     asked: list[tuple[dict[str, Any], int]] = [
         (USER, 1),
-        ({"app_name": "app", "user_id": None}, 2),
+        ({"app_name": "app", "user_id": Users.APP_WIDE}, 2),
         ({"app_name": "app"}, 3),
-        ({"user_id": None}, 5),
+        ({"user_id": Users.APP_WIDE}, 5),
+        ({"user_id": Users.ALL}, 6),
         ({}, 6),
     ]
     for whose, number in asked:

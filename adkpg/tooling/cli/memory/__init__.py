@@ -18,8 +18,8 @@ from adkpg.tooling.cli.memory.upkeep import config, index, jobs
 def memory() -> None:
     """Search, list and delete memories, and add documents.
 
-    Commands work on one user's memories, or, without --user, on what the app knows for all its
-    users; `jobs` and `prune` without --user work on everybody's.
+    `delete` and `prune` are told whose memories go. The others work on one user's memories, or,
+    without --user, on what the app knows for all its users; `jobs` counts all users' without it.
 
     \b
     Example:

@@ -31,7 +31,7 @@ class _Place(TypedDict):
 
 @click.command("list")
 @app
-@user_or_app
+@user_or_app()
 @filtered
 @limit("memories")
 @cursor
@@ -58,7 +58,7 @@ async def list_(
     \b
     Example:
       adkpg memory list --app my_agent --user alice --kind fact --topic travel
-      adkpg memory list --app my_agent --json | jq -r '.memories[].id'
+      adkpg memory list --app my_agent --app-wide --json | jq -r '.memories[].id'
     """
     page = await reader(database).list_memories(
         app_name=app_name,
@@ -81,7 +81,7 @@ async def list_(
 @click.command()
 @click.argument("memory_ids", nargs=-1, metavar="[ID]...")
 @app
-@user_or_app
+@user_or_app(required=True)
 @filtered
 @click.option("--source", help="Delete all pieces of this document.")
 @removes
@@ -106,7 +106,7 @@ def delete(
     Example:
       adkpg memory delete 3f2a 77c1 --app my_agent --user alice
       adkpg memory delete --app my_agent --user alice --topic travel --yes
-      adkpg memory delete --app my_agent --source docs/old.md --dry-run
+      adkpg memory delete --app my_agent --app-wide --source docs/old.md --dry-run
     """
     if sum([bool(memory_ids), bool(filters), source is not None]) != 1:
         raise click.UsageError(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="FILE...")
 @app
-@user_or_app
+@user_or_app()
 @click.option("--topic", "topics", multiple=True, help="A topic of theirs; may be repeated.")
 @as_json
 @connected
@@ -99,7 +99,8 @@ async def _embed(database: adkpg.Database, app_name: str, user_id: str | None) -
 
     async def waiting() -> int:
         queue = adkpg.Jobs(database, task="embed")
-        return (await queue.backlog(app_name=app_name, user_id=user_id)).waiting
+        whose = adkpg.Users.APP_WIDE if user_id is None else user_id
+        return (await queue.backlog(app_name=app_name, user_id=whose)).waiting
 
     embedder = adkpg.PgVectorMemoryService(database).embedder
     if embedder is not None and (total := await waiting()):

@@ -13,7 +13,7 @@ import adkpg.tooling
 from adkpg.tooling.cli.answers import fail
 from adkpg.tooling.cli.connection import database_url, run
 from adkpg.tooling.cli.memory.rerankers import reranker_named
-from adkpg.tooling.cli.options import as_json
+from adkpg.tooling.cli.options import as_json, user_or_app
 from adkpg.tooling.terminal import bars, printable, show
 
 if TYPE_CHECKING:
@@ -28,11 +28,7 @@ _MODES = ("text", "vector", "hybrid")
 @click.command()
 @click.argument("file", type=click.Path(exists=True, path_type=Path), metavar="FILE")
 @click.option("--app", "app_name", help="Ask what is stored of this app, and write nothing.")
-@click.option(
-    "--user",
-    "user_id",
-    help="Whose memories answer a question that names no user.  [default: what the app knows]",
-)
+@user_or_app(user="Whose memories answer a question that names no user.")
 @click.option(
     "--mode",
     "modes",

@@ -9,7 +9,7 @@ import click
 
 import adkpg
 from adkpg.tooling.cli.connection import database_url, run
-from adkpg.tooling.cli.options import KINDS, MOST, span
+from adkpg.tooling.cli.options import ALL_USERS, APP_WIDE, KINDS, MOST, app_or_all, span, whose
 from adkpg.tooling.cli.removal import Removal, removes
 from adkpg.tooling.terminal import show
 
@@ -17,8 +17,8 @@ _REASONS = ("expired", "superseded", "faded", "surplus", "drawn", "total")
 
 
 @click.command()
-@click.option("--app", "app_name", help="Only this app's memories.")
-@click.option("--user", "user_id", help="Only this user's memories.")
+@app_or_all
+@whose(APP_WIDE, ALL_USERS)
 @click.option("--older-than", type=span, help="Memories older than this go.")
 @click.option(
     "--max-importance",
@@ -42,7 +42,7 @@ _REASONS = ("expired", "superseded", "faded", "surplus", "drawn", "total")
 @database_url
 def prune(
     app_name: str | None,
-    user_id: str | None,
+    user_id: str | adkpg.Users,
     older_than: timedelta | None,
     max_importance: float | None,
     max_memories: int | None,
@@ -56,12 +56,14 @@ def prune(
     Expired memories always go, others by the given rules, each with the facts and summaries that
     were drawn from it. Rows are deleted in short transactions. FADED counts those of --older-than
     and --max-importance, SURPLUS those above --max-memories, DRAWN what was drawn from the others.
+    Of what the app knows for all its users, only expired and superseded memories go.
 
     \b
     Example:
-      adkpg memory prune --dry-run
-      adkpg memory prune --app my_agent --older-than 365d --max-importance 0.3
-      adkpg memory prune --app my_agent --max-memories 5000 --yes
+      adkpg memory prune --all-apps --all-users --dry-run
+      adkpg memory prune --app my_agent --all-users --older-than 365d \\
+        --max-importance 0.3
+      adkpg memory prune --app my_agent --user alice --max-memories 5000 --yes
     """
     chosen = {"kinds": kinds} if kinds else {}
 
@@ -71,7 +73,7 @@ def prune(
             lambda database: adkpg.erasure.prune(
                 database,
                 app_name=app_name,
-                user_id=... if user_id is None else user_id,
+                user_id=user_id,
                 older_than=older_than,
                 max_importance=max_importance,
                 max_memories=max_memories,

@@ -19,7 +19,7 @@ from adkpg.tooling.terminal import cell
 @click.command()
 @click.argument("query")
 @app
-@user_or_app
+@user_or_app()
 @limit("memories", 10)
 @click.option(
     "--mode",

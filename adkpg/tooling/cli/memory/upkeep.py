@@ -10,7 +10,7 @@ import click
 import adkpg
 from adkpg.tooling.cli.answers import answer, say
 from adkpg.tooling.cli.connection import connected, database_url, run
-from adkpg.tooling.cli.options import app, as_json
+from adkpg.tooling.cli.options import ALL_USERS, APP_WIDE, any_app, app, as_json, whose
 from adkpg.tooling.terminal import bar
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def config(
 
 
 @click.command()
-@click.option("--app", "app_name", help="Only this app's.  [default: all apps']")
-@click.option("--user", "user_id", help="Only this user's, with --app.  [default: all users']")
+@any_app
+@whose(APP_WIDE, missing=ALL_USERS, user="The user's id, with --app.")
 @click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
 @as_json
 @database_url
 def jobs(
     app_name: str | None,
-    user_id: str | None,
+    user_id: str | adkpg.Users,
     revive: bool,
     as_json: bool,
     database_url: str | None,
@@ -79,19 +79,18 @@ def jobs(
       adkpg memory jobs
       adkpg memory jobs --app my_agent --user alice --revive
     """
-    if user_id is not None and app_name is None:
+    if isinstance(user_id, str) and app_name is None:
         raise click.UsageError("--user needs --app.")
 
     async def look(database: adkpg.Database) -> tuple[int, list[Backlog]]:
         from adkpg.memory.queue.jobs import Task
 
-        whose = ... if user_id is None else user_id
         revived = 0
         backlogs = []
         for queue in [adkpg.Jobs(database, task=task) for task in get_args(Task)]:
             if revive:
-                revived += await queue.revive(app_name=app_name, user_id=whose)
-            backlogs.append(await queue.backlog(app_name=app_name, user_id=whose))
+                revived += await queue.revive(app_name=app_name, user_id=user_id)
+            backlogs.append(await queue.backlog(app_name=app_name, user_id=user_id))
         return revived, backlogs
 
     revived, backlogs = run(database_url, look)
