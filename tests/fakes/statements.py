@@ -9,6 +9,9 @@ from adkpg.memory.search.statements import EvidenceParameters, Shape, evidence_s
 from adkpg.queries import Statement
 from adkpg.tables import PERSONAL
 from adkpg.tooling.backup import statements as backup
+from adkpg.tooling.transfer.kinds import KINDS
+from adkpg.tooling.transfer.reading.statements import select_lines
+from adkpg.tooling.transfer.writing.row_statements import insert_rows, select_same
 from tests.fakes.queries import QUERIES, statement_of
 
 EVIDENCE = [
@@ -37,6 +40,40 @@ def statements() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
         name = f"{erasing.__module__}.{erasing.__name__}"
         query = erasing(table, app_name="", user_id="")
         yield name, query.statement, get_type_hints(erasing)
+    yield from _moving()
     for guarded in (False, True):
         counted = backup.count_rows("adkpg", "sessions", guarded=guarded)
         yield "adkpg.tooling.backup.statements.count_rows", counted.statement, {}
+
+
+def _moving() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
+    """The statements of each kind of line: of an app, a user and a session; first and later pages.
+
+    And those that copy rows.
+    """
+    for kind in KINDS.values():
+        if kind.within is None:
+            scopes = [(None, None), ("u", None), ("u", "s")] if kind.rule.personal else [(None,) * 2]
+            after = [None for _ in kind.order]
+            for (user_id, session_id), part, key in itertools.product(
+                scopes, kind.parts, (None, after) if kind.order else (None,)
+            ):
+                query = select_lines(
+                    kind,
+                    part,
+                    app_name="a",
+                    user_id=user_id,
+                    session_id=session_id,
+                    after=key,
+                    limit=1,
+                )
+                yield _name(select_lines), query.statement, {}
+        if kind.is_copied or kind.type in ("artifact", "artifact_chunk"):
+            for copying in (insert_rows, select_same):
+                names = ("places", *(f"{name}s" for name in kind.columns))
+                lists: dict[str, Any] = dict.fromkeys(names, list[Any])
+                yield _name(copying), copying(kind, []).statement, lists
+
+
+def _name(function: Any) -> str:
+    return f"{function.__module__}.{function.__name__}"

@@ -170,12 +170,8 @@ OVER_ALL_NODES = {
     },
     "adkpg backup": {"tooling.backup.statements.count_rows"},
     "export of an app; import": {
-        "tooling.transfer.reading.statements.select_artifacts_of_app",
         "tooling.transfer.reading.statements.select_events",
-        "tooling.transfer.reading.statements.select_memories_of_app",
-        "tooling.transfer.reading.statements.select_sessions_of_app",
-        "tooling.transfer.reading.statements.select_tombstones_of_app",
-        "tooling.transfer.reading.statements.select_user_states",
+        "tooling.transfer.reading.statements.select_lines",
         "tooling.transfer.writing.memory_statements.settle_app",
     },
 }

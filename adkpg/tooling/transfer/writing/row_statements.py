@@ -17,7 +17,7 @@ _DIALECT: Any = postgresql.dialect()  # type: ignore[no-untyped-call] # SQLAlche
 
 
 class Same(TypedDict):
-    """The place, from 1 on, of a given row that is stored as it was given."""
+    """The place, from 0 on, of a given row that is stored as it was given."""
 
     place: int
 
@@ -29,7 +29,8 @@ def insert_rows(kind: Kind, records: Sequence[Any]) -> Query[Nothing]:
 
 def select_same(kind: Kind, records: Sequence[Any]) -> Query[Same]:
     """Reads which of some rows are stored as they are given."""
-    return Query(_of_kind("select_same", kind.type), _lists(kind, records))
+    lists = {"places": list(range(len(records))), **_lists(kind, records)}
+    return Query(_of_kind("select_same", kind.type), lists)
 
 
 def _lists(kind: Kind, records: Sequence[Any]) -> dict[str, Any]:

@@ -5,8 +5,8 @@ FROM unnest({lists}) AS given ({columns})
 ON CONFLICT DO NOTHING;
 
 -- name: select_same
-SELECT given.place::int AS place
-FROM unnest({lists}) WITH ORDINALITY AS given ({columns}, place)
+SELECT given.place
+FROM unnest(:places::int[], {lists}) AS given (place, {columns})
 JOIN {schema}.{table} AS t ON {equal_keys}
 WHERE {equal_columns}
 ORDER BY place;

@@ -86,7 +86,7 @@ async def copied(
     if not records:
         return []
     found = await transaction.fetch(statements.select_same(kind, records))
-    return [records[row["place"] - 1] for row in found]
+    return [records[row["place"]] for row in found]
 
 
 def named(kind: Kind, record: Any) -> str:
