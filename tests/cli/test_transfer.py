@@ -39,6 +39,24 @@ def test_in_and_out_and_in(adkpg: Adkpg, tmp_path: Path) -> None:
     assert "3 new sessions, 7 new events" in left.out
 
 
+def test_an_export_of_nothing_says_so_and_where_the_user_is(adkpg: Adkpg, tmp_path: Path) -> None:
+    adkpg("import", FILE)
+    path = tmp_path / "none.jsonl"
+    ways: tuple[list[str], ...] = ([], ["--output", str(path)], ["--to", f"sqlite:///{tmp_path}/none.db"])
+    for way in ways:
+        ended = adkpg("export", "--app", "elsewhere", "--user", "ana", *way)
+        assert ended.code == 1
+        assert "Nothing is kept of user 'ana' in app 'elsewhere'; the user is kept in" in ended.err
+        assert "'travel'" in ended.err
+        ended = adkpg("export", "--app", "travel", "--user", "nobody", *way)
+        assert ended.code == 1
+        assert "Nothing is kept of user 'nobody' in app 'travel'." in ended.err
+        ended = adkpg("export", "--app", "travel", "--user", "ana", "--session", "none", *way)
+        assert "Nothing is kept of session 'none' of user 'ana'" in ended.err
+        assert "Nothing is kept of app 'none'." in adkpg("export", "--app", "none", *way).err
+    assert not path.exists()
+
+
 def test_what_could_not_be_read_ends_with_one(adkpg: Adkpg, tmp_path: Path) -> None:
     path = tmp_path / "cut.jsonl"
     adkpg("import", FILE)

@@ -53,7 +53,9 @@ def _moving() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
     """
     for kind in KINDS.values():
         if kind.within is None:
-            scopes = [(None, None), ("u", None), ("u", "s")] if kind.rule.personal else [(None,) * 2]
+            scopes = (
+                [(None, None), ("u", None), ("u", "s")] if kind.rule.personal else [(None,) * 2]
+            )
             after = [None for _ in kind.order]
             for (user_id, session_id), part, key in itertools.product(
                 scopes, kind.parts, (None, after) if kind.order else (None,)

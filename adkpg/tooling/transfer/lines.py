@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from adkpg.errors import InvalidInput
+from adkpg.jsontext import storable
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.tooling.transfer.kinds import KINDS
 from adkpg.tooling.transfer.records import Spelled
@@ -203,6 +204,10 @@ def record(value: Mapping[str, Any]) -> Any:
         raise InvalidInput(f"its {where}: {said}." if where else f"{said}.") from exc
     except RecursionError as exc:
         raise InvalidInput("it is nested too deeply.") from exc
+    for name in kind.columns:
+        text = getattr(found, name)
+        if isinstance(text, str) and storable(text) != text and name not in kind.ids:
+            raise InvalidInput(f"its {name} holds NUL or a lone surrogate.")
     ids = {name: getattr(found, name) for name in kind.ids}
     if ids.get("user_id") == APP_WIDE:
         del ids["user_id"]

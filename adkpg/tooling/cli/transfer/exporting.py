@@ -12,11 +12,14 @@ from typing import IO
 
 import click
 
-import adkpg
+import adkpg.tooling
 from adkpg.tooling.cli.answers import fail, say
 from adkpg.tooling.cli.connection import connected
 from adkpg.tooling.cli.options import app, as_json
 from adkpg.tooling.terminal import rate_bar
+
+_SURROUNDING = ('{"type":"export"', '{"type":"end"', '{"type":"user_state"')
+"""Beginnings of lines that an export of nothing has; of a session, its user's state too."""
 
 
 @click.command()
@@ -59,7 +62,8 @@ async def export(
     they were drawn from, marks of deleted memories, documents, files, and the app's settings. With
     --user it is what is stored of a person. docs/export-format.md describes the lines. --json says
     what a file got; without a file, the lines are JSON anyway. With --to, ADK's own service reads
-    the sessions, events and states (schema v1) that are written there; memories stay here.
+    the sessions, events and states (schema v1) that are written there; memories stay here. It fails
+    if nothing is kept of what was named, and says in which apps the user is kept.
 
     \b
     Example:
@@ -83,16 +87,25 @@ async def export(
         session_id=session_id,
         objects=not no_objects,
     )
+    surrounding = _SURROUNDING if session_id is not None else _SURROUNDING[:2]
     if output is None:
         out: IO[bytes] = sys.stdout.buffer
+        found = False
         async for line in lines:
             out.write(line.encode() + b"\n")
+            found = found or not line.startswith(surrounding)
         out.flush()
+        if not found:
+            fail([await _nothing(database, app_name, user_id, session_id)])
         return
     file = _File(output)
+    found = False
     try:
         async for line in lines:
             file.write(line)
+            found = found or not line.startswith(surrounding)
+        if not found:
+            fail([await _nothing(database, app_name, user_id, session_id)])
         file.finish()
     finally:
         file.close()
@@ -101,6 +114,19 @@ async def export(
         {"file": str(file.path), "lines": file.lines, "bytes": file.size},
         as_json=as_json,
     )
+
+
+async def _nothing(
+    database: adkpg.Database, app_name: str, user_id: str | None, session_id: str | None
+) -> str:
+    """Says that nothing is kept of what was to be exported, and where the user is kept."""
+    if user_id is None:
+        return f"Nothing is kept of app {app_name!r}."
+    of = "" if session_id is None else f" session {session_id!r} of"
+    said = f"Nothing is kept of{of} user {user_id!r} in app {app_name!r}"
+    apps = await adkpg.tooling.operations.apps_of(database, user_id=user_id)
+    others = [repr(each.app_name) for each in apps if each.app_name != app_name]
+    return f"{said}; the user is kept in {', '.join(others)}." if others else f"{said}."
 
 
 async def _leave(
@@ -129,6 +155,8 @@ async def _leave(
         report.as_json(),
         as_json=as_json,
     )
+    if not report.read and not report.unwritten.count:
+        fail([await _nothing(database, app_name, user_id, session_id)])
     if report.unwritten.count:
         fail(
             [

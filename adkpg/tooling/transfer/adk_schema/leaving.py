@@ -39,13 +39,15 @@ class ExportReport:
 
     Attributes:
       target: The database, without password.
-      sessions: Sessions that are there now.
+      read: Sessions that were read.
+      sessions: Sessions that are new there.
       events: Events that were written.
       known: Events that were there already.
       unwritten: What that database does not hold, with the reason.
     """
 
     target: str
+    read: int = 0
     sessions: int = 0
     events: int = 0
     known: int = 0
@@ -145,6 +147,7 @@ class _Leaving:
                 if session is not None:
                     await self._write(session, rows, last)
                 session, rows, last = lines.record(lines.read(line)), [], None
+                self._report.read += 1
                 if session.user_id not in self._users:
                     await self._share(app_name, session.user_id, None)
                 continue

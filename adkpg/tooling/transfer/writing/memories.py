@@ -189,6 +189,7 @@ class MemoryWriter:
             position = record.position
             if position in taken:
                 position = new_place(scope["user_id"])
+            taken.add(position)
             plan.insert.append((position, draft))
             written.append(record)
         barred = await self._barred(transaction, scope, written)

@@ -83,10 +83,12 @@ async def copied(
     await written(
         transaction, records, write, lambda record, reason: refused.append((record, reason))
     )
-    if not records:
+    lost = {id(record) for record, _ in refused}
+    there = [record for record in records if id(record) not in lost]
+    if not there:
         return []
-    found = await transaction.fetch(statements.select_same(kind, records))
-    return [records[row["place"]] for row in found]
+    found = await transaction.fetch(statements.select_same(kind, there))
+    return [there[row["place"]] for row in found]
 
 
 def named(kind: Kind, record: Any) -> str:

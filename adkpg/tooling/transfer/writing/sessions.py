@@ -9,9 +9,9 @@ larger than a batch has a transaction of its own, from its first event to its la
 repeated. Either way all that is new of a session is there, or none of it.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
@@ -43,6 +43,10 @@ _TOLD = 3
 
 class _Raced(Exception):
     """Another process created one of the sessions in this moment."""
+
+
+class _Left(Exception):
+    """The session that is being read is left, because its source failed."""
 
 
 class _Keys(TypedDict):
@@ -162,7 +166,8 @@ class SessionWriter:
         self._waiting: list[_Open] = []
         self._events = self._characters = 0
         self._held: Transaction | None = None
-        self._stack = AsyncExitStack()
+        self._stack = contextlib.AsyncExitStack()
+        self._failure: Exception | None = None  # of what is held
 
     async def __aenter__(self) -> Self:
         return self
@@ -173,7 +178,12 @@ class SessionWriter:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._stack.__aexit__(kind, exc, traceback)
+        if isinstance(exc, Exception) and exc is not self._failure:
+            # Not of the transaction, which takes its errors for the server's.
+            with contextlib.suppress(_Left):
+                await self._stack.__aexit__(_Left, _Left(), None)
+        else:
+            await self._stack.__aexit__(kind, exc, traceback)
 
     async def begin(self, record: SessionRecord) -> None:
         """Begins a session; the one before has ended."""
@@ -263,19 +273,27 @@ class SessionWriter:
         """Writes what came of a session that is larger than a batch."""
         if self._held is None:
             self._held = await self._stack.enter_async_context(self._database.run.transaction())
-        if not session.failed:
-            known = set()
-            if not session.first and session.rows and self._writing:
-                query = statements.select_known(
-                    **_key(session.record.key),
-                    event_ids=[event.event.id for _, event in session.rows],
-                    before=session.rows[0][0],
-                )
-                known = {row["event_id"] for row in await self._held.fetch(query)}
-            self._without_doubles(session, known)
-            self._tell(await self._write(self._held, {session.record.key: session}), [session])
+        try:
+            if not session.failed:
+                self._without_doubles(session, await self._known(self._held, session))
+                outcome = await self._write(self._held, {session.record.key: session})
+                self._tell(outcome, [session])
+        except Exception as exc:
+            self._failure = exc
+            raise
         self._events = self._characters = 0
         session.went()
+
+    async def _known(self, transaction: Transaction, session: _Open) -> set[str]:
+        """Returns which of the events came in an earlier part of the session."""
+        if session.first or not session.rows or not self._writing:
+            return set()
+        query = statements.select_known(
+            **_key(session.record.key),
+            event_ids=[event.event.id for _, event in session.rows],
+            before=session.rows[0][0],
+        )
+        return {row["event_id"] for row in await transaction.fetch(query)}
 
     async def _write_waiting(self) -> None:
         """Writes the sessions that ended, in one transaction if each came once."""
@@ -341,7 +359,7 @@ class SessionWriter:
             return
         kept: list[tuple[int, EventRecord]] = []
         seq = session.before
-        for number, event in session.rows:
+        for _, event in session.rows:
             if event.event.id in ids:
                 self._miss(
                     session.record,
@@ -350,7 +368,7 @@ class SessionWriter:
                 )
                 continue
             ids.add(event.event.id)
-            seq = number if event.seq else seq + 1
+            seq = max(event.seq or 0, seq + 1)
             kept.append((seq, event))
         session.rows = kept
         session.seq = seq
