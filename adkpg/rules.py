@@ -134,3 +134,6 @@ RULES = (
 
 PERSONAL = tuple(rule for rule in RULES if rule.personal)
 """Those of persons."""
+
+BY_TABLE = {rule.table.name: rule for rule in RULES}
+"""All of them by the table's name."""

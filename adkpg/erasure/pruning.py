@@ -18,7 +18,7 @@ from adkpg.keys import APP_WIDE, ScopeKey, asked_user, require_storable
 from adkpg.memory import attributes
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.upkeep.statements import lock_free_positions
-from adkpg.memory.write.statements import lock_session
+from adkpg.memory.write.statements import erase_positions, lock_session
 from adkpg.scopes import narrowed
 from adkpg.telemetry.calls import DELETE, traced_function
 from adkpg.timestamps import clamped
@@ -229,7 +229,7 @@ async def _prune_batch(
         for place, (position, counted) in enumerate(surplus, 1)
         if counted - place >= (rules["max_memories"] or 0)
     }
-    (gone,) = await transaction.fetch(statements.erase_positions(**scope, positions=list(reasons)))
+    gone = await transaction.fetch(erase_positions(**scope, positions=list(reasons)))
     counts = Counter(reasons.values())
-    counts["drawn"] = gone["erased"] - len(reasons)
+    counts["drawn"] = sum(row["rows"] for row in gone) - len(reasons)
     return +counts

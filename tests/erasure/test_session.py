@@ -3,8 +3,14 @@
 import asyncio
 
 import asyncpg
+from google.genai import types
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import (
+    Database,
+    DatabaseArtifactService,
+    DatabaseSessionService,
+    PgVectorMemoryService,
+)
 from adkpg.remember.policy import RememberPolicy
 from tests.fakes.conversation import conversation, entry, found
 from tests.fakes.life import (
@@ -70,6 +76,19 @@ async def test_it_is_idempotent_and_finds_sessions_that_were_deleted_before(
     for _ in range(2):
         await sessions.delete_session(**ALICE, session_id="s1", forget=True)
         assert await memory_ids(connection, "session_id = 's1'") == set()
+
+
+async def test_files_of_a_session_that_another_service_stores_go_with_its_memories(
+    database: Database, memory: PgVectorMemoryService, sessions: DatabaseSessionService
+) -> None:
+    files = DatabaseArtifactService(database)
+    place = {**ALICE, "session_id": "elsewhere"}
+    for name in ("a.txt", "user:a.txt"):
+        await files.save_artifact(**place, filename=name, artifact=types.Part(text="oolong"))
+    await sessions.delete_session(**place)
+    assert await files.list_artifact_keys(**place) == ["a.txt", "user:a.txt"]
+    await sessions.delete_session(**place, forget=True)
+    assert await files.list_artifact_keys(**place) == ["user:a.txt"]
 
 
 async def test_no_session_is_not_the_place_of_all_notes(

@@ -4,10 +4,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, get_type_hints
 
-from adkpg.erasure.statements import count_rows, delete_rows
+from adkpg.erasure.statements import count_rows, delete_rows, hold_rows, select_objects
+from adkpg.keys import ScopeKey, SessionKey
 from adkpg.memory.search.statements import EvidenceParameters, Shape, evidence_statement
 from adkpg.queries import Statement
-from adkpg.tables import PERSONAL
+from adkpg.rules import PERSONAL
 from adkpg.tooling.backup import statements as backup
 from tests.fakes.queries import QUERIES, statement_of
 
@@ -25,6 +26,9 @@ EVIDENCE = [
 ]
 """Shapes of a search that together have all of its steps."""
 
+PERSON: ScopeKey = {"app_name": "app", "user_id": "user"}
+SESSION: SessionKey = {**PERSON, "session_id": "s"}
+
 
 def statements() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
     """Each statement, with the name of its function and the types of its parameters."""
@@ -33,10 +37,15 @@ def statements() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
     for shape in EVIDENCE:
         name = "adkpg.memory.search.statements.evidence"
         yield name, evidence_statement(shape), get_type_hints(EvidenceParameters)
-    for erasing, table in itertools.product((count_rows, delete_rows), PERSONAL):
+    for erasing, rule in itertools.product((count_rows, delete_rows, hold_rows), PERSONAL):
         name = f"{erasing.__module__}.{erasing.__name__}"
-        query = erasing(table, app_name="", user_id="")
-        yield name, query.statement, get_type_hints(erasing)
+        yield name, erasing(rule, PERSON).statement, get_type_hints(ScopeKey)
+        if rule.of_sessions:
+            yield name, erasing(rule, SESSION).statement, get_type_hints(SessionKey)
+    for place in (PERSON, SESSION):
+        name = f"{select_objects.__module__}.{select_objects.__name__}"
+        for rule in (rule for rule in PERSONAL if rule.objects):
+            yield name, select_objects(rule, place).statement, get_type_hints(SessionKey)
     for guarded in (False, True):
         counted = backup.count_rows("adkpg", "sessions", guarded=guarded)
         yield "adkpg.tooling.backup.statements.count_rows", counted.statement, {}

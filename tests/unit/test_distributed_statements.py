@@ -341,7 +341,7 @@ def test_each_statement_that_a_function_writes_with_can_be_sent_to_one_node(name
 
 
 _LOOK = re.compile(
-    rf"\b(?:FROM|JOIN|UPDATE) (?:{'|'.join(each.name for each in tables.PERSONAL)})"
+    rf"\b(?:FROM|JOIN|UPDATE) (?:{'|'.join(sorted(PERSONAL))})"
     r" (?:AS )?(\w+)\b"
 )
 

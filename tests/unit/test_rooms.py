@@ -6,7 +6,7 @@ from pathlib import Path
 import adkpg
 
 PACKAGE = Path(adkpg.__file__).parent
-NAMED = re.compile(r"(.+_)?(statements|queries|tables)\.py")
+NAMED = re.compile(r"(.+_)?(statements|queries|tables|rules)\.py")
 SERVERS = {PACKAGE / "database" / each for each in ("", "migrating", "cluster")}
 """Whose statements are about the server and the schema, beside what runs them."""
 BUILDS = re.compile(r"^from (?:sqlalchemy(?!\.ext)|pgvector)\b", re.MULTILINE)
