@@ -1,7 +1,8 @@
 """Pruning: erasing what has expired, faded, or is too much, user by user in short transactions."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -13,12 +14,14 @@ from google.adk.platform import time as platform_time
 from adkpg.database import Database, Transaction
 from adkpg.erasure import pruning_statements as statements
 from adkpg.erasure.locks import giving_way
-from adkpg.errors import InvalidInput
+from adkpg.erasure.pruning_statements import Candidate
+from adkpg.erasure.retention import found
+from adkpg.errors import Busy, InvalidInput
 from adkpg.keys import APP_WIDE, ScopeKey, asked_user, require_storable
 from adkpg.memory import attributes
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.upkeep.statements import lock_free_positions
-from adkpg.memory.write.statements import erase_positions, lock_session
+from adkpg.memory.write.statements import erase_positions, lock_free_positions, lock_session
+from adkpg.rules import BY_TABLE
 from adkpg.scopes import narrowed
 from adkpg.telemetry.calls import DELETE, traced_function
 from adkpg.timestamps import clamped
@@ -41,6 +44,15 @@ class _Rules(TypedDict):
     max_importance: float | None
     max_memories: int | None
     kinds: list[str]
+
+
+_EXPIRED: _Rules = {
+    "superseded": False,
+    "before": None,
+    "max_importance": None,
+    "max_memories": None,
+    "kinds": [],
+}
 
 
 @dataclass(frozen=True)
@@ -153,6 +165,39 @@ async def prune(
     return pruned
 
 
+@traced_function(DELETE)
+async def erase_expired(database: Database) -> int:
+    """Erases everybody's expired memories for good, as `prune` does without other rules.
+
+    They are found through an index, whoever has them. What a writer holds is passed over, and not
+    waited for. Superseded facts are kept.
+
+    Returns:
+      How many memories were erased, what was drawn from them included.
+
+    Raises:
+      DatabaseError: The server refused; batches that were erased before stay erased.
+    """
+    database.run.require_every_scope()
+    erased = 0
+    async for rows in found(database, BY_TABLE["memories"]):
+        by_scope: defaultdict[tuple[str, str], list[Candidate]] = defaultdict(list)
+        for row in rows:
+            candidate: Candidate = {
+                "position": row["position"],
+                "session_id": row["session_id"],
+                "reason": "expired",
+            }
+            by_scope[row["app_name"], row["user_id"]].append(candidate)
+        for (app_name, user_id), candidates in by_scope.items():
+            scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
+            work = partial(_prune_batch, rules=_EXPIRED, scope=scope, candidates=candidates)
+            # A writer may hold the session, or a fact that was drawn from them.
+            with narrowed(**scope), suppress(Busy):
+                erased += (await giving_way(database, scope, work, patience_s=0)).total()
+    return erased
+
+
 async def _scopes(
     database: Database,
     app_name: str | None,
@@ -182,14 +227,14 @@ async def _scopes(
 
 async def _prune_user(database: Database, rules: _Rules, scope: ScopeKey) -> Counter[str]:
     """Ranks a user's memories once, and erases what is to go in batches."""
-    found = await database.run.fetch(statements.select_candidates(**scope, **rules))
+    candidates = await database.run.fetch(statements.select_candidates(**scope, **rules))
     counts: Counter[str] = Counter()
-    for start in range(0, len(found), _BATCH):
+    for start in range(0, len(candidates), _BATCH):
         work = partial(
             _prune_batch,
             rules=rules,
             scope=scope,
-            candidates=found[start : start + _BATCH],
+            candidates=candidates[start : start + _BATCH],
         )
         counts += await giving_way(database, scope, work)
     return counts

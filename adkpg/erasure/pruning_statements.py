@@ -15,7 +15,9 @@ from typing import TypedDict
 from adkpg.keys import ScopeKey
 from adkpg.queries import Queries, Query
 
-_sql = Queries(__file__)
+_texts = Queries(__file__)
+_REASON = _texts.text("reason")
+_sql = Queries(__file__, reason=_REASON, candidates=_texts.text("candidates", reason=_REASON))
 
 
 class Candidate(TypedDict):

@@ -14,7 +14,7 @@ from google.genai import types
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService
 from adkpg.artifacts import SweptObjects, sweep_objects
 from adkpg.artifacts.store import ObjectStore
-from adkpg.erasure import forget, prune_sessions, statements
+from adkpg.erasure import forget, prune_sessions, statements, tidy
 from adkpg.errors import ArtifactGone, SessionNotFound
 from adkpg.keys import ScopeKey
 from adkpg.memory.write.statements import lock_person
@@ -246,6 +246,7 @@ async def test_what_a_killed_save_left_goes_when_its_person_is_forgotten_or_when
                 "UPDATE artifact_uploads SET began_at = now() - interval '49 hours'"
             )
             folder.parent.rename(tmp_path / "20200101")
+            await tidy(database)
             assert await sweep_objects(database) == SweptObjects(0, 1)
         else:
             await erase(database)

@@ -265,6 +265,11 @@ def forget_derived(*, app_name: str, user_id: str, positions: list[int]) -> Quer
     """Deletes what was made of memories' texts: words, vectors, and what was drawn from them."""
 
 
+@_sql.query()
+def lock_free_positions(*, app_name: str, user_id: str, positions: list[int]) -> Query[Place]:
+    """Locks those of some memories that nobody is writing to."""
+
+
 @_sql.query(text="erase_memories", which="m.memory_id = ANY (:memory_ids)", marked="true")
 def delete_memories(*, app_name: str, user_id: str, memory_ids: list[str]) -> Query[Erased]:
     """Erases memories and what was drawn from them, so that they do not come back.

@@ -458,6 +458,13 @@ erased AS (
 )
 SELECT count(*) AS erased FROM erased;
 
+-- name: lock_free_positions
+SELECT position
+FROM {schema}.memories
+WHERE app_name = :app_name AND user_id = :user_id AND position = ANY (:positions)
+ORDER BY position
+FOR UPDATE SKIP LOCKED;
+
 -- name: erase_memories
 -- `{which}` says which memories of a user, and `{marked}` whether marks of their events stay.
 WITH chosen AS (
