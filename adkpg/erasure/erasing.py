@@ -8,12 +8,14 @@ from typing import cast
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
 
 from adkpg.artifacts.sweep import remove_objects
+from adkpg.audit.service import done
 from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.files import delete_files
 from adkpg.erasure.locks import giving_way
-from adkpg.keys import ScopeKey, SessionKey, require_storable
+from adkpg.keys import APP_WIDE, ScopeKey, SessionKey, require_storable
 from adkpg.memory.write.statements import erase_session_memories, lock_person, lock_session
+from adkpg.queries import Nothing, Query
 from adkpg.rules import BY_TABLE, PERSONAL, Rule
 from adkpg.telemetry.calls import DELETE, traced_function
 
@@ -93,6 +95,8 @@ async def forget(
     Objects of files in ``ADKPG_ARTIFACT_STORE`` go after the rows; those that cannot are noted for
     a sweep, and counted. A file that is being uploaded is not saved.
 
+    The audit notes it of the app, and without the person's id, if there was something to erase.
+
     Files in another service go before the rows, since only the rows tell which sessions there were:
     if that service fails, the rows are still there, and forgetting can be asked for again.
 
@@ -158,7 +162,8 @@ async def forget_session(
     """Erases a session, its events and memories, and what was drawn from those; idempotent.
 
     One transaction: whoever is writing to the session is waited for, and what they wrote goes too.
-    An append that comes later finds no session. Objects of its files go afterwards.
+    An append that comes later finds no session. Objects of its files go afterwards. The audit notes
+    it in the same transaction, if there was something to erase.
 
     Args:
       database: The database.
@@ -269,4 +274,13 @@ async def _erase(
             else:
                 for row in await transaction.fetch(statements.delete_rows(rule, place)):
                     found.add(rule, row["kind"], row["rows"])
+    if found.rows:
+        await transaction.fetch(_noted(place, session))
     return found
+
+
+def _noted(place: ScopeKey, session: SessionKey | None) -> Query[Nothing]:
+    """Notes the erasure: a session's as the person's, a person's as the app's and without an id."""
+    if session is not None:
+        return done(place, action="forget_session", subject=session["session_id"])
+    return done({"app_name": place["app_name"], "user_id": APP_WIDE}, action="forget_person")

@@ -1,7 +1,7 @@
 """Pruning: erasing what has expired, faded, or is too much, user by user in short transactions."""
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +14,7 @@ from google.adk.platform import time as platform_time
 from adkpg.database import Database, Transaction
 from adkpg.erasure import pruning_statements as statements
 from adkpg.erasure.locks import giving_way
+from adkpg.erasure.noting import noting
 from adkpg.erasure.pruning_statements import Candidate
 from adkpg.erasure.retention import found
 from adkpg.errors import Busy, InvalidInput
@@ -100,7 +101,8 @@ async def prune(
 
     Facts and summaries that were drawn from an erased memory go with it. An erased memory of an
     event does not come back when its session is added again. Memories that a writer holds are
-    passed over, until the next time.
+    passed over, until the next time. The audit notes it of the user that is named, or else of each
+    app of which something is found.
 
     Args:
       database: The database.
@@ -147,21 +149,21 @@ async def prune(
         "kinds": list(SearchFilters(kinds=kinds).kinds),
     }
     pruned = []
-    async for scope in _scopes(database, app_name, user, rules):
-        if dry_run:
-            rows = await database.run.fetch(statements.count_candidates(**scope, **rules))
-            counts = Counter({row["reason"]: row["memories"] for row in rows})
-        else:
-            with narrowed(**scope):
-                counts = await _prune_user(database, rules, scope)
-        if counts.total():
-            pruned.append(
-                Pruned(
-                    scope["app_name"],
-                    None if scope["user_id"] == APP_WIDE else scope["user_id"],
-                    *(counts[reason] for reason in _REASONS),
+    async with noting(database, action="prune", user_id=user) as begin:
+        async for scope in _scopes(database, app_name, user, rules):
+            if dry_run:
+                rows = await database.run.fetch(statements.count_candidates(**scope, **rules))
+                counts = Counter({row["reason"]: row["memories"] for row in rows})
+            else:
+                counts = await _prune_user(database, rules, scope, begin)
+            if counts.total():
+                pruned.append(
+                    Pruned(
+                        scope["app_name"],
+                        None if scope["user_id"] == APP_WIDE else scope["user_id"],
+                        *(counts[reason] for reason in _REASONS),
+                    )
                 )
-            )
     return pruned
 
 
@@ -225,10 +227,18 @@ async def _scopes(
             yield last
 
 
-async def _prune_user(database: Database, rules: _Rules, scope: ScopeKey) -> Counter[str]:
+async def _prune_user(
+    database: Database,
+    rules: _Rules,
+    scope: ScopeKey,
+    begin: Callable[[list[str]], Awaitable[None]],
+) -> Counter[str]:
     """Ranks a user's memories once, and erases what is to go in batches."""
-    candidates = await database.run.fetch(statements.select_candidates(**scope, **rules))
+    with narrowed(**scope):
+        candidates = await database.run.fetch(statements.select_candidates(**scope, **rules))
     counts: Counter[str] = Counter()
+    if candidates:
+        await begin([scope["app_name"]])
     for start in range(0, len(candidates), _BATCH):
         work = partial(
             _prune_batch,
@@ -236,7 +246,8 @@ async def _prune_user(database: Database, rules: _Rules, scope: ScopeKey) -> Cou
             scope=scope,
             candidates=candidates[start : start + _BATCH],
         )
-        counts += await giving_way(database, scope, work)
+        with narrowed(**scope):
+            counts += await giving_way(database, scope, work)
     return counts
 
 

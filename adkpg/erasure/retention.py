@@ -11,6 +11,7 @@ from google.adk.platform import time as platform_time
 from adkpg.artifacts.sweep import remove_noted
 from adkpg.database import Database
 from adkpg.erasure import retention_statements as statements
+from adkpg.erasure.noting import noting
 from adkpg.erasure.retention_statements import Age, Ended
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
@@ -58,7 +59,8 @@ async def prune_sessions(
     A session goes with its events and saved files, as by `delete_session`: what was remembered of
     it stays. Objects of its files go, too, unless the log says what was in the way. Batches of 100
     sessions, each a transaction of its own: it may be ended anywhere, and goes on the next time.
-    Sessions that somebody writes to are passed over until then.
+    Sessions that somebody writes to are passed over until then. The audit notes it of the user that
+    is named, or else of each app of which something is found.
 
     Args:
       database: The database.
@@ -94,10 +96,13 @@ async def prune_sessions(
     if user_states:
         rules.append(BY_TABLE["user_states"])
     pruned: defaultdict[tuple[str, str], _Pruned] = defaultdict(_Pruned)
-    for rule in rules:
-        async for rows in found(database, rule, age) if dry_run else ended(database, rule, age):
-            for row in rows:
-                pruned[row["app_name"], row["user_id"]].add(row)
+    async with noting(database, action="prune_sessions", user_id=user_id) as begin:
+        for rule in rules:
+            async for rows in found(database, rule, age):
+                if not dry_run:
+                    await begin(row["app_name"] for row in rows)
+                for row in rows if dry_run else await end(database, rule, rows, age):
+                    pruned[row["app_name"], row["user_id"]].add(row)
     if any(each.session_ids for each in pruned.values()) and not dry_run:
         await remove_noted(database)
     return [
@@ -146,27 +151,27 @@ async def found(
         last = rows[-1]
 
 
-async def ended(
-    database: Database, rule: Rule, age: Age | None = None
-) -> AsyncIterator[Sequence[Ended]]:
-    """Deletes what is over, or old, and yields what went, batch by batch.
+async def end(
+    database: Database, rule: Rule, rows: Sequence[Any], age: Age | None = None
+) -> Sequence[Ended]:
+    """Deletes those of some rows that are still over, or old; returns what went.
 
-    Each batch is a statement of its own. What others hold is passed over until the next time.
+    What others hold is passed over until the next time.
 
     Args:
       database: The database.
       rule: Of their table.
+      rows: As `found` yields them.
       age: As for `found`.
     """
-    async for rows in found(database, rule, age):
-        gone = await database.run.fetch(
-            statements.end_over(rule, rows, days=_days(database, rule), age=age)
-        )
-        if rule in _KEPT:
-            places = {(row["app_name"], row["user_id"], row["session_id"]) for row in gone}
-            for app_name, user_id, session_id in places:
-                database.keepers.erased(app_name=app_name, user_id=user_id, session_id=session_id)
-        yield gone
+    gone = await database.run.fetch(
+        statements.end_over(rule, rows, days=_days(database, rule), age=age)
+    )
+    if rule in _KEPT:
+        places = {(row["app_name"], row["user_id"], row["session_id"]) for row in gone}
+        for app_name, user_id, session_id in places:
+            database.keepers.erased(app_name=app_name, user_id=user_id, session_id=session_id)
+    return gone
 
 
 def _days(database: Database, rule: Rule) -> float | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from adkpg.artifacts.sweep import remove_noted
 from adkpg.database import Database
 from adkpg.erasure.pruning import erase_expired
-from adkpg.erasure.retention import ended
+from adkpg.erasure.retention import end, found
 from adkpg.rules import RULES
 from adkpg.telemetry.calls import on, traced_function
 
@@ -40,7 +40,7 @@ async def tidy(database: Database) -> Tidied:
 
     The mark of a deleted memory stays as long as its event is stored, and ``ADKPG_TOMBSTONE_DAYS``
     longer; so does that of an event that adkpg does not store, counted from the last time that it
-    was given to memory.
+    was given to memory. The audit has no entry of it, since it is what the settings say.
 
     Raises:
       DatabaseError: The server refused; batches that were erased before stay erased.
@@ -49,7 +49,9 @@ async def tidy(database: Database) -> Tidied:
     gone = {}
     for rule in RULES:
         if rule.over is not None and rule.drawn is None:
-            gone[rule.table.name] = sum([len(rows) async for rows in ended(database, rule)])
+            gone[rule.table.name] = sum(
+                [len(await end(database, rule, rows)) async for rows in found(database, rule)]
+            )
     memories = await erase_expired(database)
     if gone["sessions"]:
         await remove_noted(database)

@@ -124,7 +124,7 @@ async def test_a_remembered_append_that_is_waited_for_goes_too(
         await lock.release()
         await asyncio.gather(append, deleting)
     rows = await rows_of(connection, "alice")
-    assert {table for table, count in rows.items() if count} == {"user_states"}
+    assert {table for table, count in rows.items() if count} == {"audit", "user_states"}
 
 
 async def test_a_fact_that_is_being_written_goes_too(

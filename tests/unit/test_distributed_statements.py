@@ -144,7 +144,7 @@ OVER_ALL_NODES = {
         "facts.statements.queue_unread",
     },
     "the list of models; a page of the audit": {
-        "tooling.audit.statements.select_entries",
+        "audit.statements.select_entries",
         "tooling.models.statements.count_covered",
         "tooling.models.statements.select_coverage",
     },
