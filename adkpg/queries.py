@@ -219,20 +219,28 @@ class Queries:
         return text.strip().removesuffix(";")
 
     def query(
-        self, *, long: bool = False, place: Place = Place.ANYWHERE
+        self,
+        *,
+        text: str | None = None,
+        long: bool = False,
+        place: Place = Place.ANYWHERE,
+        **inserted: object,
     ) -> Callable[[Callable[P, Query[RowT]]], Callable[P, Query[RowT]]]:
         """Makes a function without a body return the query of its name.
 
         Its keyword arguments are the parameters of the statement.
 
         Args:
+          text: The name of a text that several functions share; None is the function's own.
           long: As for `Statement`.
           place: As for `Statement`.
+          **inserted: As for `text`.
         """
 
         def made(function: Callable[P, Query[RowT]]) -> Callable[P, Query[RowT]]:
             (row,) = get_args(get_type_hints(function)["return"])
-            statement = Statement(self.text(function.__name__), row, long=long, place=place)
+            sql = self.text(text or function.__name__, **inserted)
+            statement = Statement(sql, row, long=long, place=place)
             signature = inspect.signature(function).parameters
             if set(signature) != set(statement.names):
                 differing = sorted(set(signature) ^ set(statement.names))

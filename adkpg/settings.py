@@ -196,8 +196,8 @@ class Settings(BaseSettings):
     audit_days: float = Field(
         default=365,
         gt=0,
-        description="How long the audit of changes by hand is kept, in days; a person's goes when "
-        "they are forgotten.",
+        description="How long the audit of erasures and changes by hand is kept, in days; a "
+        "person's goes when they are forgotten.",
     )
     query_cache_size: int = Field(
         default=256, ge=0, description="Query vectors remembered per memory service, in vectors."

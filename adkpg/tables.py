@@ -936,9 +936,6 @@ saved_questions = Table(
     comment="Questions of a team about a person's memories, by which recall is measured.",
 )
 
-PERSONAL = tuple(table for table in reversed(metadata.sorted_tables) if "user_id" in table.columns)
-"""The tables that hold a person's data, those that refer to others before them."""
-
 DISTRIBUTED = (
     "append_event_1",
     "at_part_1",

@@ -94,11 +94,6 @@ def end_upload(*, app_name: str, user_id: str, artifact_id: str) -> Query[Nothin
 
 
 @_sql.query()
-def end_old_uploads() -> Query[Nothing]:
-    """Deletes the notes of uploads whose process has ended, since a save takes less."""
-
-
-@_sql.query()
 def save(
     *,
     app_name: str,

@@ -33,10 +33,6 @@ DELETE FROM {schema}.artifact_uploads
 WHERE app_name = :app_name AND user_id = :user_id AND artifact_id = :artifact_id::uuid
 RETURNING artifact_id;
 
--- name: end_old_uploads
-DELETE FROM {schema}.artifact_uploads
-WHERE began_at < now() - interval '48 hours';
-
 -- name: save
 WITH person AS MATERIALIZED (
   -- Waits for whoever forgets the person, and makes them wait, to the transaction's end.

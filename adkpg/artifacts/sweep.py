@@ -50,7 +50,6 @@ async def sweep_objects(database: Database, *, take_over: bool = False) -> Swept
         and nothing was removed; or the store refused it, and what is left is swept the next time.
     """
     database.run.require_every_scope()
-    await database.run.fetch(statements.end_old_uploads())
     store = ObjectStore.of(database.settings)
     if store is None:
         return SweptObjects(0, 0)

@@ -122,6 +122,9 @@ def policies(schema: str, table: Table) -> dict[str, str]:
         f"{of_app} AND CASE WHEN user_id = {user} THEN true ELSE {otherwise} END"
         for otherwise in ("false", f"user_id = U&'{_escaped(APP_WIDE)}'")
     )
+    if table.name == "audit":  # that a person was forgotten is noted of the app
+        noted = f"{of_app} AND user_id = U&'{_escaped(APP_WIDE)}'"
+        return {"own": f"USING ({own})", "note": f"FOR INSERT WITH CHECK ({noted})"}
     if not table.info.get("app_wide"):
         return {"own": f"USING ({own})"}
     return {

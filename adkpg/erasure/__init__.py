@@ -1,10 +1,9 @@
 """Erasing for good: a person, a session, and memories that expired or are too many."""
 
-from adkpg.erasure.expiry import tidy
-from adkpg.erasure.person import Erased, forget
-from adkpg.erasure.pruning import Pruned, prune
+from adkpg.erasure.erasing import Erased, forget
+from adkpg.erasure.pruning import Pruned, erase_expired, prune
 from adkpg.erasure.retention import PrunedSessions, prune_sessions
-from adkpg.memory.upkeep.tidying import Tidied, erase_expired
+from adkpg.erasure.tidying import Tidied, tidy
 
 __all__ = [
     "Erased",

@@ -16,7 +16,11 @@ _PAUSE_S = 0.1
 
 
 async def giving_way(
-    database: Database, scope: ScopeKey, work: Callable[[Transaction], Awaitable[T]]
+    database: Database,
+    scope: ScopeKey,
+    work: Callable[[Transaction], Awaitable[T]],
+    *,
+    patience_s: float | None = None,
 ) -> T:
     """Runs work in one transaction that waits for no lock longer than 200 ms.
 
@@ -29,12 +33,15 @@ async def giving_way(
       database: The database.
       scope: The person whose rows it locks.
       work: Given the transaction; may run several times, each from the start.
+      patience_s: For how long it is tried again; None is ``ADKPG_COMMAND_TIMEOUT_S``.
 
     Raises:
       Busy: A writer held what is to be erased for all that time; nothing was erased.
     """
     clock = asyncio.get_running_loop()
-    deadline = clock.time() + database.settings.command_timeout_s
+    if patience_s is None:
+        patience_s = database.settings.command_timeout_s
+    deadline = clock.time() + patience_s
 
     async def quick(transaction: Transaction) -> T:
         await transaction.fetch(give_way(**scope))

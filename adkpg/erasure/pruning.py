@@ -1,7 +1,8 @@
 """Pruning: erasing what has expired, faded, or is too much, user by user in short transactions."""
 
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,12 +13,15 @@ from google.adk.platform import time as platform_time
 from adkpg.database import Database, Transaction
 from adkpg.erasure import pruning_statements as statements
 from adkpg.erasure.locks import giving_way
-from adkpg.errors import InvalidInput
+from adkpg.erasure.noting import noting
+from adkpg.erasure.pruning_statements import Candidate
+from adkpg.erasure.retention import found
+from adkpg.errors import Busy, InvalidInput
 from adkpg.keys import APP_WIDE, ScopeKey, Users, asked_user, require_storable
 from adkpg.memory import attributes
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.upkeep.statements import lock_free_positions
-from adkpg.memory.write.statements import lock_session
+from adkpg.memory.write.statements import erase_positions, lock_free_positions, lock_session
+from adkpg.rules import BY_TABLE
 from adkpg.scopes import narrowed
 from adkpg.telemetry.calls import DELETE, traced_function
 from adkpg.timestamps import clamped
@@ -40,6 +44,15 @@ class _Rules(TypedDict):
     max_importance: float | None
     max_memories: int | None
     kinds: list[str]
+
+
+_EXPIRED: _Rules = {
+    "superseded": False,
+    "before": None,
+    "max_importance": None,
+    "max_memories": None,
+    "kinds": [],
+}
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,8 @@ async def prune(
 
     Facts and summaries that were drawn from an erased memory go with it. An erased memory of an
     event does not come back when its session is added again. Memories that a writer holds are
-    passed over, until the next time.
+    passed over, until the next time. The audit notes it of the user that is named, or else of each
+    app of which something is found.
 
     Args:
       database: The database.
@@ -134,22 +148,55 @@ async def prune(
         "kinds": list(SearchFilters(kinds=kinds).kinds),
     }
     pruned = []
-    async for scope in _scopes(database, app_name, user, rules):
-        if dry_run:
-            rows = await database.run.fetch(statements.count_candidates(**scope, **rules))
-            counts = Counter({row["reason"]: row["memories"] for row in rows})
-        else:
-            with narrowed(**scope):
-                counts = await _prune_user(database, rules, scope)
-        if counts.total():
-            pruned.append(
-                Pruned(
-                    scope["app_name"],
-                    None if scope["user_id"] == APP_WIDE else scope["user_id"],
-                    *(counts[reason] for reason in _REASONS),
+    async with noting(database, action="prune", user_id=user) as begin:
+        async for scope in _scopes(database, app_name, user, rules):
+            if dry_run:
+                rows = await database.run.fetch(statements.count_candidates(**scope, **rules))
+                counts = Counter({row["reason"]: row["memories"] for row in rows})
+            else:
+                counts = await _prune_user(database, rules, scope, begin)
+            if counts.total():
+                pruned.append(
+                    Pruned(
+                        scope["app_name"],
+                        None if scope["user_id"] == APP_WIDE else scope["user_id"],
+                        *(counts[reason] for reason in _REASONS),
+                    )
                 )
-            )
     return pruned
+
+
+@traced_function(DELETE)
+async def erase_expired(database: Database) -> int:
+    """Erases everybody's expired memories for good, as `prune` does without other rules.
+
+    They are found through an index, whoever has them. What a writer holds is passed over, and not
+    waited for. Superseded facts are kept.
+
+    Returns:
+      How many memories were erased, what was drawn from them included.
+
+    Raises:
+      DatabaseError: The server refused; batches that were erased before stay erased.
+    """
+    database.run.require_every_scope()
+    erased = 0
+    async for rows in found(database, BY_TABLE["memories"]):
+        by_scope: defaultdict[tuple[str, str], list[Candidate]] = defaultdict(list)
+        for row in rows:
+            candidate: Candidate = {
+                "position": row["position"],
+                "session_id": row["session_id"],
+                "reason": "expired",
+            }
+            by_scope[row["app_name"], row["user_id"]].append(candidate)
+        for (app_name, user_id), candidates in by_scope.items():
+            scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
+            work = partial(_prune_batch, rules=_EXPIRED, scope=scope, candidates=candidates)
+            # A writer may hold the session, or a fact that was drawn from them.
+            with narrowed(**scope), suppress(Busy):
+                erased += (await giving_way(database, scope, work, patience_s=0)).total()
+    return erased
 
 
 async def _scopes(
@@ -179,18 +226,27 @@ async def _scopes(
             yield last
 
 
-async def _prune_user(database: Database, rules: _Rules, scope: ScopeKey) -> Counter[str]:
+async def _prune_user(
+    database: Database,
+    rules: _Rules,
+    scope: ScopeKey,
+    begin: Callable[[list[str]], Awaitable[None]],
+) -> Counter[str]:
     """Ranks a user's memories once, and erases what is to go in batches."""
-    found = await database.run.fetch(statements.select_candidates(**scope, **rules))
+    with narrowed(**scope):
+        candidates = await database.run.fetch(statements.select_candidates(**scope, **rules))
     counts: Counter[str] = Counter()
-    for start in range(0, len(found), _BATCH):
+    if candidates:
+        await begin([scope["app_name"]])
+    for start in range(0, len(candidates), _BATCH):
         work = partial(
             _prune_batch,
             rules=rules,
             scope=scope,
-            candidates=found[start : start + _BATCH],
+            candidates=candidates[start : start + _BATCH],
         )
-        counts += await giving_way(database, scope, work)
+        with narrowed(**scope):
+            counts += await giving_way(database, scope, work)
     return counts
 
 
@@ -228,7 +284,7 @@ async def _prune_batch(
         for place, (position, counted) in enumerate(surplus, 1)
         if counted - place >= (rules["max_memories"] or 0)
     }
-    (gone,) = await transaction.fetch(statements.erase_positions(**scope, positions=list(reasons)))
+    gone = await transaction.fetch(erase_positions(**scope, positions=list(reasons)))
     counts = Counter(reasons.values())
-    counts["drawn"] = gone["erased"] - len(reasons)
+    counts["drawn"] = sum(row["rows"] for row in gone) - len(reasons)
     return +counts

@@ -15,7 +15,9 @@ from typing import TypedDict
 from adkpg.keys import ScopeKey
 from adkpg.queries import Queries, Query
 
-_sql = Queries(__file__)
+_texts = Queries(__file__)
+_REASON = _texts.text("reason")
+_sql = Queries(__file__, reason=_REASON, candidates=_texts.text("candidates", reason=_REASON))
 
 
 class Candidate(TypedDict):
@@ -43,12 +45,6 @@ class Count(TypedDict):
 
     reason: str
     memories: int
-
-
-class Erased(TypedDict):
-    """How many memories went, what was drawn included."""
-
-    erased: int
 
 
 @_sql.query()
@@ -112,11 +108,3 @@ def count_candidates(
     kinds: list[str],
 ) -> Query[Count]:
     """Counts a scope's memories that are to go by reason, and what was ``drawn`` from them."""
-
-
-@_sql.query()
-def erase_positions(*, app_name: str, user_id: str, positions: list[int]) -> Query[Erased]:
-    """Erases memories, and the facts and summaries that were drawn from them.
-
-    Of those that came from an event a tombstone stays, so that they do not come back.
-    """

@@ -21,45 +21,30 @@ GROUP BY m.app_name, m.user_id
 ORDER BY m.app_name, m.user_id
 LIMIT :limit;
 
--- name: select_candidates
-SELECT ranked.position, ranked.session_id, ranked.reason
+-- name: candidates
+SELECT ranked.memory_id, ranked.position, ranked.session_id, ranked.reason
 FROM (
-  SELECT judged.position, judged.session_id, judged.reason, row_number() OVER (
+  SELECT judged.memory_id, judged.position, judged.session_id, judged.reason, row_number() OVER (
       PARTITION BY judged.reason
       ORDER BY judged.importance DESC, judged.timestamp DESC, judged.position DESC
     ) AS place
   FROM (
-    SELECT m.position, m.session_id, m.importance, m.timestamp,
-      CASE
-        WHEN m.superseded_by IS NOT NULL THEN CASE WHEN :superseded THEN 'superseded' END
-        WHEN m.expires_at <= now() THEN 'expired'
-        -- All other rules are about a user's live memories of the kinds asked for.
-        WHEN m.kind <> ALL (:kinds) OR m.user_id = E'\x01app' THEN NULL
-        WHEN (:before::timestamptz IS NOT NULL OR :max_importance::real IS NOT NULL)
-          AND m.timestamp < coalesce(:before, 'infinity')
-          AND m.importance <= coalesce(:max_importance, 'infinity') THEN 'faded'
-        WHEN :max_memories::bigint IS NOT NULL THEN 'surplus'
-      END AS reason
+    SELECT m.memory_id, m.position, m.session_id, m.importance, m.timestamp, {reason} AS reason
     FROM {schema}.memories AS m
     WHERE m.app_name = :app_name AND m.user_id = :user_id
   ) AS judged
   WHERE judged.reason IS NOT NULL
 ) AS ranked
 WHERE ranked.reason <> 'surplus' OR ranked.place > :max_memories
-ORDER BY ranked.position;
+
+-- name: select_candidates
+SELECT c.position, c.session_id, c.reason
+FROM ({candidates}) AS c
+ORDER BY c.position;
 
 -- name: select_reasons
 WITH judged AS NOT MATERIALIZED (
-  SELECT m.position,
-    CASE
-      WHEN m.superseded_by IS NOT NULL THEN CASE WHEN :superseded THEN 'superseded' END
-      WHEN m.expires_at <= now() THEN 'expired'
-      WHEN m.kind <> ALL (:kinds) OR m.user_id = E'\x01app' THEN NULL
-      WHEN (:before::timestamptz IS NOT NULL OR :max_importance::real IS NOT NULL)
-        AND m.timestamp < coalesce(:before, 'infinity')
-        AND m.importance <= coalesce(:max_importance, 'infinity') THEN 'faded'
-      WHEN :max_memories::bigint IS NOT NULL THEN 'surplus'
-    END AS reason
+  SELECT m.position, {reason} AS reason
   FROM {schema}.memories AS m
   WHERE m.app_name = :app_name AND m.user_id = :user_id
 )
@@ -74,29 +59,7 @@ ORDER BY j.position;
 
 -- name: count_candidates
 WITH candidates AS (
-  SELECT ranked.memory_id, ranked.reason
-  FROM (
-    SELECT judged.memory_id, judged.reason, row_number() OVER (
-        PARTITION BY judged.reason
-        ORDER BY judged.importance DESC, judged.timestamp DESC, judged.position DESC
-      ) AS place
-    FROM (
-      SELECT m.memory_id, m.position, m.importance, m.timestamp,
-        CASE
-          WHEN m.superseded_by IS NOT NULL THEN CASE WHEN :superseded THEN 'superseded' END
-          WHEN m.expires_at <= now() THEN 'expired'
-          WHEN m.kind <> ALL (:kinds) OR m.user_id = E'\x01app' THEN NULL
-          WHEN (:before::timestamptz IS NOT NULL OR :max_importance::real IS NOT NULL)
-            AND m.timestamp < coalesce(:before, 'infinity')
-            AND m.importance <= coalesce(:max_importance, 'infinity') THEN 'faded'
-          WHEN :max_memories::bigint IS NOT NULL THEN 'surplus'
-        END AS reason
-      FROM {schema}.memories AS m
-      WHERE m.app_name = :app_name AND m.user_id = :user_id
-    ) AS judged
-    WHERE judged.reason IS NOT NULL
-  ) AS ranked
-  WHERE ranked.reason <> 'surplus' OR ranked.place > :max_memories
+  {candidates}
 ),
 counts AS (
   SELECT c.reason, count(*) AS memories
@@ -111,42 +74,14 @@ counts AS (
 )
 SELECT reason, memories FROM counts;
 
--- name: erase_positions
-WITH chosen AS (
-  SELECT m.app_name, m.user_id, m.memory_id, m.session_id, m.event_id
-  FROM {schema}.memories AS m
-  WHERE m.app_name = :app_name AND m.user_id = :user_id AND m.position = ANY (:positions)
-  ORDER BY m.position
-  FOR UPDATE
-),
-tombstones AS (
-  INSERT INTO {schema}.memory_tombstones (app_name, user_id, session_id, event_id)
-  SELECT c.app_name, c.user_id, c.session_id, c.event_id
-  FROM chosen AS c
-  WHERE c.event_id IS NOT NULL
-  ON CONFLICT DO NOTHING
-),
-drawn AS (
-  SELECT m.app_name, m.user_id, m.memory_id
-  FROM {schema}.memory_provenance AS p
-  JOIN chosen AS c
-    ON p.origin_id = c.memory_id AND p.app_name = c.app_name AND p.user_id = c.user_id
-  JOIN {schema}.memories AS m
-    ON m.memory_id = p.memory_id AND m.app_name = p.app_name AND m.user_id = p.user_id
-  -- Locked in one order, too, because two sources may share facts.
-  ORDER BY m.position
-  FOR UPDATE OF m
-),
-gone AS (
-  SELECT app_name, user_id, memory_id FROM chosen
-  UNION ALL
-  SELECT app_name, user_id, memory_id FROM drawn
-),
-erased AS (
-  -- Words, vectors and jobs go with their memory, by a trigger and foreign keys.
-  DELETE FROM {schema}.memories AS m
-  USING gone
-  WHERE m.memory_id = gone.memory_id AND m.app_name = gone.app_name AND m.user_id = gone.user_id
-  RETURNING m.memory_id
-)
-SELECT count(*) AS erased FROM erased;
+-- name: reason
+CASE
+  WHEN m.superseded_by IS NOT NULL THEN CASE WHEN :superseded THEN 'superseded' END
+  WHEN m.expires_at <= now() THEN 'expired'
+  -- All other rules are about a user's live memories of the kinds asked for.
+  WHEN m.kind <> ALL (:kinds) OR m.user_id = E'\x01app' THEN NULL
+  WHEN (:before::timestamptz IS NOT NULL OR :max_importance::real IS NOT NULL)
+    AND m.timestamp < coalesce(:before, 'infinity')
+    AND m.importance <= coalesce(:max_importance, 'infinity') THEN 'faded'
+  WHEN :max_memories::bigint IS NOT NULL THEN 'surplus'
+END

@@ -1,30 +1,27 @@
-"""Retention: deleting old sessions, or old events of sessions, in batches."""
+"""Retention: what is over, or old, goes in batches that pass over what others hold."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any
 
 from google.adk.platform import time as platform_time
 
 from adkpg.artifacts.sweep import remove_noted
 from adkpg.database import Database
 from adkpg.erasure import retention_statements as statements
+from adkpg.erasure.noting import noting
+from adkpg.erasure.retention_statements import Age, Ended
 from adkpg.errors import InvalidInput
 from adkpg.keys import Users, asked_user, require_storable
+from adkpg.rules import BY_TABLE, Rule
 from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import clamped
 
-_PAGE = 100
-_EVENTS = 5_000
+_BATCH = 500
 _EVER = datetime(1, 1, 2, tzinfo=UTC)
-
-
-class _Sessions(TypedDict):
-    app_names: list[str]
-    user_ids: list[str]
-    session_ids: list[str]
+_KEPT = (BY_TABLE["sessions"], BY_TABLE["events"])
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,8 @@ async def prune_sessions(
     A session goes with its events and saved files, as by `delete_session`: what was remembered of
     it stays. Objects of its files go, too, unless the log says what was in the way. Batches of 100
     sessions, each a transaction of its own: it may be ended anywhere, and goes on the next time.
-    Sessions that somebody writes to are passed over until then.
+    Sessions that somebody writes to are passed over until then. The audit notes it of the user that
+    is named, or else of each app of which something is found.
 
     Args:
       database: The database.
@@ -94,106 +92,88 @@ async def prune_sessions(
     before = _EVER
     if older_than is not None:
         before = clamped(platform_time.get_time() - older_than.total_seconds())
-    counts: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
-    async for page in _pages(database, app_name, user, before, whole=not events_only):
-        gone: Sequence[Any] = page
-        if not dry_run:
-            given: _Sessions = {
-                "app_names": [row["app_name"] for row in page],
-                "user_ids": [row["user_id"] for row in page],
-                "session_ids": [row["session_id"] for row in page],
-            }
-            delete = _delete_events if events_only else _delete_sessions
-            gone = await delete(database, given, before)
-        for row in gone:
-            count = counts[row["app_name"], row["user_id"]]
-            count[0] += 1
-            count[1] += row["events"]
-    if counts and not dry_run and not events_only:
-        await remove_noted(database)
+    age: Age = {"before": before, "app_name": app_name, "of_user": user}
+    rules = [BY_TABLE["events" if events_only else "sessions"]]
     if user_states:
-        for row in await _states(database, app_name, user, before, dry_run=dry_run):
-            counts[row["app_name"], row["user_id"]][2] = 1
-    return [PrunedSessions(*whose, *count) for whose, count in sorted(counts.items())]
+        rules.append(BY_TABLE["user_states"])
+    pruned: defaultdict[tuple[str, str], _Pruned] = defaultdict(_Pruned)
+    async with noting(database, action="prune_sessions", user_id=user) as begin:
+        for rule in rules:
+            async for rows in found(database, rule, age):
+                if not dry_run:
+                    await begin(row["app_name"] for row in rows)
+                for row in rows if dry_run else await end(database, rule, rows, age):
+                    pruned[row["app_name"], row["user_id"]].add(row)
+    if any(each.session_ids for each in pruned.values()) and not dry_run:
+        await remove_noted(database)
+    return [
+        PrunedSessions(*whose, len(each.session_ids), each.events, each.states)
+        for whose, each in sorted(pruned.items())
+    ]
 
 
-async def _pages(
-    database: Database,
-    app_name: str | None,
-    user_id: str | None,
-    before: datetime,
-    *,
-    whole: bool,
+@dataclass
+class _Pruned:
+    """What went of one user."""
+
+    session_ids: set[str] = field(default_factory=set)
+    events: int = 0
+    states: int = 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        if (session_id := row.get("session_id")) is None:
+            self.states += 1
+        else:
+            self.session_ids.add(session_id)
+            self.events += row["counted"]
+
+
+async def found(
+    database: Database, rule: Rule, age: Age | None = None
 ) -> AsyncIterator[Sequence[Any]]:
-    select = statements.select_old if whole else statements.select_with_old_events
-    last: Any = {"app_name": "", "user_id": "", "session_id": ""}
+    """Yields batches of rows that are over, or old, as `statements.select_over` finds them.
+
+    Args:
+      database: The database.
+      rule: Of their table.
+      age: Finds old ones instead.
+    """
+    limit = rule.batch or _BATCH
+    days = _days(database, rule)
+    last = None
     while True:
-        page = await database.run.fetch(
-            select(
-                app_name=app_name,
-                of_user=user_id,
-                before=before,
-                after_app_name=last["app_name"],
-                after_user_id=last["user_id"],
-                after_session_id=last["session_id"],
-                limit=_PAGE,
-            )
+        rows = await database.run.fetch(
+            statements.select_over(rule, limit=limit, after=last, days=days, age=age)
         )
-        if page:
-            yield page
-        if len(page) < _PAGE:
+        if rows:
+            yield rows
+        if len(rows) < limit:
             return
-        last = page[-1]
+        last = rows[-1]
 
 
-async def _delete_sessions(database: Database, given: _Sessions, before: datetime) -> Sequence[Any]:
-    gone = await database.run.fetch(statements.delete_old_sessions(**given, before=before))
-    _tell(database, gone)
+async def end(
+    database: Database, rule: Rule, rows: Sequence[Any], age: Age | None = None
+) -> Sequence[Ended]:
+    """Deletes those of some rows that are still over, or old; returns what went.
+
+    What others hold is passed over until the next time.
+
+    Args:
+      database: The database.
+      rule: Of their table.
+      rows: As `found` yields them.
+      age: As for `found`.
+    """
+    gone = await database.run.fetch(
+        statements.end_over(rule, rows, days=_days(database, rule), age=age)
+    )
+    if rule in _KEPT:
+        places = {(row["app_name"], row["user_id"], row["session_id"]) for row in gone}
+        for app_name, user_id, session_id in places:
+            database.keepers.erased(app_name=app_name, user_id=user_id, session_id=session_id)
     return gone
 
 
-async def _delete_events(database: Database, given: _Sessions, before: datetime) -> Sequence[Any]:
-    counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
-    while True:
-        gone = await database.run.fetch(
-            statements.delete_old_events(**given, before=before, limit=_EVENTS)
-        )
-        for row in gone:
-            counts[row["app_name"], row["user_id"], row["session_id"]] += 1
-        if len(gone) < _EVENTS:
-            break
-    names = ("app_name", "user_id", "session_id")
-    deleted = [{**dict(zip(names, key, strict=True)), "events": n} for key, n in counts.items()]
-    _tell(database, deleted)
-    return deleted
-
-
-async def _states(
-    database: Database,
-    app_name: str | None,
-    user_id: str | None,
-    before: datetime,
-    *,
-    dry_run: bool,
-) -> Sequence[Any]:
-    if dry_run:
-        return await database.run.fetch(
-            statements.select_nobodys_states(app_name=app_name, of_user=user_id, before=before)
-        )
-    gone: list[Any] = []
-    while True:
-        batch = await database.run.fetch(
-            statements.delete_nobodys_states(
-                app_name=app_name, of_user=user_id, before=before, limit=_EVENTS
-            )
-        )
-        gone += batch
-        if len(batch) < _EVENTS:
-            return gone
-
-
-def _tell(database: Database, gone: Sequence[Any]) -> None:
-    for row in gone:
-        database.keepers.erased(
-            app_name=row["app_name"], user_id=row["user_id"], session_id=row["session_id"]
-        )
+def _days(database: Database, rule: Rule) -> float | None:
+    return None if rule.days is None else getattr(database.settings, rule.days)

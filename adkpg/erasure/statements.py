@@ -1,16 +1,15 @@
 """Queries that erase a person or a session; their SQL is in statements.sql.
 
-Every row of a table that has a ``user_id`` belongs to a person: a table that is added to
-`adkpg.tables` later is erased too.
+They are made of the rules (`adkpg.rules`): a table that is added there is erased too. A place is a
+person, or one session of theirs.
 """
 
 from functools import cache
-from typing import TypedDict
+from typing import Any, TypedDict
 
-from sqlalchemy import Table
-
+from adkpg.keys import ScopeKey, SessionKey
 from adkpg.queries import Nothing, Queries, Query, Statement
-from adkpg.tables import memories
+from adkpg.rules import Rule
 
 _sql = Queries(__file__)
 
@@ -35,19 +34,42 @@ class Location(TypedDict):
 
 
 @cache
-def _of_table(name: str, table: Table) -> Statement:
-    kind = "kind" if table is memories else "NULL::text"
-    return Statement(_sql.text(name, kind=kind, table=table.name), Counted)
+def _of_rule(name: str, row: type, rule: Rule, names: tuple[str, ...]) -> Statement:
+    text = _sql.text(
+        name,
+        table=rule.table.name,
+        key=", ".join(rule.key),
+        kind="kind" if "kind" in rule.table.columns else "NULL::text",
+        place=" AND ".join(f"{each} = :{each}" for each in names),
+    )
+    return Statement(text, row)
 
 
-def count_rows(table: Table, *, app_name: str, user_id: str) -> Query[Counted]:
-    """Counts a user's rows of a table, memories by kind."""
-    return Query(_of_table("count_rows", table), {"app_name": app_name, "user_id": user_id})
+def _asked(name: str, row: type, rule: Rule, place: ScopeKey | SessionKey) -> Query[Any]:
+    return Query(_of_rule(name, row, rule, tuple(place)), {**place})
 
 
-def delete_rows(table: Table, *, app_name: str, user_id: str) -> Query[Counted]:
-    """Deletes a user's rows of a table, and counts them like `count_rows`."""
-    return Query(_of_table("delete_rows", table), {"app_name": app_name, "user_id": user_id})
+def hold_rows(rule: Rule, place: ScopeKey | SessionKey) -> Query[Nothing]:
+    """Makes all wait who write to a place's rows of a table, to the transaction's end.
+
+    It waits for those who did so before. No row, if there is none.
+    """
+    return _asked("hold_rows", Nothing, rule, place)
+
+
+def select_objects(rule: Rule, place: ScopeKey | SessionKey) -> Query[Location]:
+    """Reads where in an object store the bytes of a place's files are, or may be."""
+    return _asked("select_objects", Location, rule, place)
+
+
+def count_rows(rule: Rule, place: ScopeKey | SessionKey) -> Query[Counted]:
+    """Counts a place's rows of a table, memories by kind."""
+    return _asked("count_rows", Counted, rule, place)
+
+
+def delete_rows(rule: Rule, place: ScopeKey | SessionKey) -> Query[Counted]:
+    """Deletes a place's rows of a table, and counts them like `count_rows`."""
+    return _asked("delete_rows", Counted, rule, place)
 
 
 @_sql.query()
@@ -56,40 +78,5 @@ def select_session_ids(*, app_name: str, user_id: str) -> Query[SessionId]:
 
 
 @_sql.query()
-def lock_sessions(*, app_name: str, user_id: str) -> Query[Nothing]:
-    """Makes all appends of a user wait, to the transaction's end."""
-
-
-@_sql.query()
-def select_objects(*, app_name: str, user_id: str) -> Query[Location]:
-    """Reads where in an object store the bytes of a user's files are, or may be."""
-
-
-@_sql.query()
-def hold_session(*, app_name: str, user_id: str, session_id: str) -> Query[Nothing]:
-    """Makes everybody wait who writes something of a session, saved files too; no row if none."""
-
-
-@_sql.query()
-def select_session_objects(*, app_name: str, user_id: str, session_id: str) -> Query[Location]:
-    """Reads where in an object store bytes of a session's files are, or may be."""
-
-
-@_sql.query()
-def lock_session_memories(*, app_name: str, user_id: str, session_id: str) -> Query[Nothing]:
-    """Waits for whoever changes a session's memories or draws facts from them; holds them off."""
-
-
-@_sql.query()
-def delete_session_memories(*, app_name: str, user_id: str, session_id: str) -> Query[Nothing]:
-    """Deletes a session's memories, and the facts and summaries that were drawn from them."""
-
-
-@_sql.query()
-def delete_session_tombstones(*, app_name: str, user_id: str, session_id: str) -> Query[Nothing]:
-    """Deletes what says of a session that memories were deleted."""
-
-
-@_sql.query()
-def delete_session(*, app_name: str, user_id: str, session_id: str) -> Query[Nothing]:
-    """Deletes a session with its events."""
+def delete_session(*, app_name: str, user_id: str, session_id: str) -> Query[SessionId]:
+    """Deletes a session with its events and files; a row, unless there was none."""

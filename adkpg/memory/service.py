@@ -14,6 +14,7 @@ from google.adk.sessions.session import Session
 
 from adkpg.database import Database, Source, Subject, UsesDatabase
 from adkpg.embedding.embedder import Embedder
+from adkpg.erasure import tidy
 from adkpg.errors import ConfigurationError
 from adkpg.interface.internal import internal
 from adkpg.keys import ScopeKey, SessionKey, require_storable, scope_user, storable
@@ -34,7 +35,6 @@ from adkpg.memory.search.options import (
     service_defaults,
 )
 from adkpg.memory.search.search import Search
-from adkpg.memory.upkeep.tidying import tidy
 from adkpg.memory.vectors.ahead import Ahead
 from adkpg.memory.vectors.index import extend_indexes
 from adkpg.memory.vectors.vectors import Vectors

@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg import jsontext
 from adkpg.database import Database, Source, Subject, UsesDatabase
-from adkpg.erasure.session import delete_session, forget_session
+from adkpg.erasure.erasing import delete_session, forget_session
 from adkpg.errors import (
     ConfigurationError,
     ConstraintViolated,
@@ -740,11 +740,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         }
         if forget:
             await forget_session(self._database, **place)
-        elif self._database.settings.artifact_store is not None:
-            await delete_session(self._database, statements.delete_session(**place), place=place)
         else:
-            await self._database.run.fetch(statements.delete_session(**place))
-            self._database.keepers.erased(**place)
+            await delete_session(self._database, **place)
 
     def invocation(
         self,

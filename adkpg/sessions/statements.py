@@ -126,8 +126,3 @@ def await_append(*, app_name: str, user_id: str, session_id: str) -> Query[Nothi
 @_sql.query()
 def delete_expired_session(*, app_name: str, user_id: str, session_id: str) -> Query[Nothing]:
     """Deletes a session that has expired, so that another may have its id."""
-
-
-@_sql.query()
-def delete_session(*, app_name: str, user_id: str, session_id: str) -> Query[Nothing]:
-    """Deletes a session; its events go with it."""

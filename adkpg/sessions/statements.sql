@@ -72,18 +72,3 @@ FOR SHARE;
 DELETE FROM {schema}.sessions
 WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id
   AND expires_at <= now();
-
--- name: delete_session
--- The marks of memories that were deleted from it stay for a while: whoever still has the session
--- may add it to memory once again.
-WITH ending AS (
-  UPDATE {schema}.memory_tombstones
-  SET needed_at = now()
-  WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id
-),
-gone AS (
-  DELETE FROM {schema}.sessions
-  WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id
-  RETURNING session_id
-)
-SELECT session_id FROM gone;

@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Users
+from adkpg.audit import Audit
 from adkpg.erasure import prune, prune_sessions, tidy
 from adkpg.facts import Facts
 from adkpg.memory.write.configuration import set_text_search_config
-from adkpg.tooling.audit import Audit
 from adkpg.tooling.models import Models
 from adkpg.tooling.operations import examine, list_users
 from adkpg.tooling.operations import statistics as figures

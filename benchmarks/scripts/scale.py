@@ -30,8 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, Users
-from adkpg.erasure import prune
-from adkpg.memory.upkeep.tidying import tidy
+from adkpg.erasure import prune, tidy
 from adkpg.tooling import operations
 from benchmarks.scripts import bulk
 from benchmarks.scripts.hnsw import DIMENSIONS

@@ -14,10 +14,11 @@ from google.genai import types
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService
 from adkpg.artifacts import SweptObjects, sweep_objects
 from adkpg.artifacts.store import ObjectStore
-from adkpg.erasure import forget, prune_sessions, statements
+from adkpg.erasure import forget, prune_sessions, statements, tidy
 from adkpg.errors import ArtifactGone, SessionNotFound
+from adkpg.keys import ScopeKey
 from adkpg.memory.write.statements import lock_person
-from adkpg.tables import PERSONAL
+from adkpg.rules import PERSONAL
 from tests.fakes.locks import waits_for_a_lock
 from tests.fakes.objects import LARGE, blob, objects, settings_of
 from tests.fakes.proxy import Proxy
@@ -25,6 +26,7 @@ from tests.fakes.proxy import Proxy
 pytestmark = pytest.mark.race
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
+ANA_KEY: ScopeKey = {"app_name": "app", "user_id": "ana"}
 SESSION: dict[str, Any] = {**ANA, "session_id": "s"}
 NAMES = {"film": SessionNotFound, "user:film": ArtifactGone}
 
@@ -150,8 +152,8 @@ async def _forgetting(database: Database) -> AsyncIterator[None]:
     """Forgets ana, and has not committed it until the context ends."""
     async with database.run.transaction() as transaction:
         await transaction.fetch(lock_person(**ANA))
-        for table in PERSONAL:
-            await transaction.fetch(statements.delete_rows(table, **ANA))
+        for rule in PERSONAL:
+            await transaction.fetch(statements.delete_rows(rule, ANA_KEY))
         yield
 
 
@@ -244,6 +246,7 @@ async def test_what_a_killed_save_left_goes_when_its_person_is_forgotten_or_when
                 "UPDATE artifact_uploads SET began_at = now() - interval '49 hours'"
             )
             folder.parent.rename(tmp_path / "20200101")
+            await tidy(database)
             assert await sweep_objects(database) == SweptObjects(0, 1)
         else:
             await erase(database)

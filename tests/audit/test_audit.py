@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 
 from adkpg import Database, Settings, Users
+from adkpg.audit import Audit, acting_as
 from adkpg.erasure import forget, tidy
 from adkpg.errors import InvalidInput
-from adkpg.tooling.audit import Audit
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 
@@ -39,10 +39,11 @@ async def test_forgetting_a_person_erases_their_entries(
     audit = Audit(database)
     async with audit.recording(**ANA, actor="Bea", action="delete_memory"):
         pass
-    async with audit.recording(app_name="app", user_id=None, actor="Bea", action="forget_person"):
+    with acting_as("Bea"):
         await forget(database, **ANA)
     (left,) = (await audit.entries()).items
     assert (left.user_id, left.action, left.outcome) == (None, "forget_person", "done")
+    assert left.actor == "Bea"
     rows = await connection.fetchval("SELECT string_agg(audit::text, '') FROM audit")
     assert "ana" not in rows
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adkpg import Database
-from adkpg.tooling.audit import Audit
+from adkpg.audit import Audit
 from tests.fakes.commands import Adkpg
 
 ANA: dict[str, Any] = {"app_name": "shop", "user_id": "ana"}

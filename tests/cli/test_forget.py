@@ -1,6 +1,7 @@
 """``adkpg forget`` and ``adkpg memory prune``."""
 
 import asyncio
+import getpass
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from google.adk.artifacts.file_artifact_service import FileArtifactService
 from google.genai import types
 
 from adkpg import Database, PgVectorMemoryService
+from adkpg.audit import Audit
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import entry
 from tests.fakes.life import PERSONAL, live_through, rows_of, scope_of
@@ -63,6 +65,17 @@ def run(url: str, sql: str) -> None:
     asyncio.run(execute())
 
 
+def noted(url: str) -> list[tuple[str, str, str]]:
+    """Returns what the audit has of the app: who did what, and how it ended."""
+
+    async def read() -> list[tuple[str, str, str]]:
+        async with Database(url) as database:
+            page = await Audit(database).entries(app_name="app", user_id=Users.APP_WIDE)
+        return [(each.actor, each.action, each.outcome) for each in page.items]
+
+    return asyncio.run(read())
+
+
 NOTHING = dict.fromkeys(PERSONAL, 0)
 FORGET = ("forget", "--app", "app", "--user", "alice")
 
@@ -86,6 +99,8 @@ def test_forget_shows_what_there_is_and_asks(adkpg: Adkpg, lived: str) -> None:
     assert rows(lived, "alice") == NOTHING
     assert rows(lived, "alice", "other") == before
     assert rows(lived, "bob") == bobs
+
+    assert noted(lived) == [(f"{getpass.getuser()} (command line)", "forget_person", "done")]
 
     again = adkpg(*FORGET)
     assert (again.code, again.out) == (0, "Nothing is kept of user alice in app.\n")

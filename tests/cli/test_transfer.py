@@ -42,7 +42,11 @@ def test_in_and_out_and_in(adkpg: Adkpg, tmp_path: Path) -> None:
 def test_an_export_of_nothing_says_so_and_where_the_user_is(adkpg: Adkpg, tmp_path: Path) -> None:
     adkpg("import", FILE)
     path = tmp_path / "none.jsonl"
-    ways: tuple[list[str], ...] = ([], ["--output", str(path)], ["--to", f"sqlite:///{tmp_path}/none.db"])
+    ways: tuple[list[str], ...] = (
+        [],
+        ["--output", str(path)],
+        ["--to", f"sqlite:///{tmp_path}/none.db"],
+    )
     for way in ways:
         ended = adkpg("export", "--app", "elsewhere", "--user", "ana", *way)
         assert ended.code == 1

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.tooling.audit import Audit
+from adkpg.audit import Audit
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry
 

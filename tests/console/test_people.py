@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService, Users
+from adkpg.audit import Audit
 from adkpg.facts import Add, Extraction, Facts, Supersede
 from adkpg.memory.records import Memory
-from adkpg.tooling.audit import Audit
 from adkpg.tooling.console import create_console
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry, said

@@ -6,9 +6,9 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, Settings
+from adkpg.erasure import statements
 from adkpg.errors import DatabaseUnavailable
 from adkpg.keys import SessionKey
-from adkpg.sessions import statements
 from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy

@@ -14,9 +14,10 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, Users
 from adkpg.database.row_security import quoted
 from adkpg.erasure.retention import prune_sessions
+from adkpg.erasure.retention_statements import end_over
 from adkpg.errors import Busy
 from adkpg.memory.search.options import MODES
-from adkpg.memory.upkeep.statements import delete_expired_sessions
+from adkpg.rules import BY_TABLE
 from adkpg.sessions import statements
 from adkpg.telemetry import calls
 from adkpg.tooling.testing import said as turn
@@ -83,13 +84,13 @@ async def test_a_write_for_users_keeps_their_parts_where_they_are(
 ) -> None:
     """Whatever moves a part waits for this lock of Citus, of its class 8."""
     home = await home_of(nodes[0], user_id.replace("'", "''"))
-    given: Any = {"app_names": ["app"], "user_ids": [user_id], "session_ids": ["s"]}
+    given = [{"app_name": "app", "user_id": user_id, "session_id": "s"}]
     held = (
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 8 AND granted"
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
     async with database.run.transaction() as transaction:
-        await transaction.fetch(delete_expired_sessions(**given))
+        await transaction.fetch(end_over(BY_TABLE["sessions"], given))
         assert (await citus.said(home, held))[0][0] > 0
     assert (await citus.said(home, held))[0][0] == 0
 

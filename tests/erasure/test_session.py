@@ -3,8 +3,14 @@
 import asyncio
 
 import asyncpg
+from google.genai import types
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import (
+    Database,
+    DatabaseArtifactService,
+    DatabaseSessionService,
+    PgVectorMemoryService,
+)
 from adkpg.remember.policy import RememberPolicy
 from tests.fakes.conversation import conversation, entry, found
 from tests.fakes.life import (
@@ -72,6 +78,19 @@ async def test_it_is_idempotent_and_finds_sessions_that_were_deleted_before(
         assert await memory_ids(connection, "session_id = 's1'") == set()
 
 
+async def test_files_of_a_session_that_another_service_stores_go_with_its_memories(
+    database: Database, memory: PgVectorMemoryService, sessions: DatabaseSessionService
+) -> None:
+    files = DatabaseArtifactService(database)
+    place = {**ALICE, "session_id": "elsewhere"}
+    for name in ("a.txt", "user:a.txt"):
+        await files.save_artifact(**place, filename=name, artifact=types.Part(text="oolong"))
+    await sessions.delete_session(**place)
+    assert await files.list_artifact_keys(**place) == ["a.txt", "user:a.txt"]
+    await sessions.delete_session(**place, forget=True)
+    assert await files.list_artifact_keys(**place) == ["user:a.txt"]
+
+
 async def test_no_session_is_not_the_place_of_all_notes(
     memory: PgVectorMemoryService, sessions: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:
@@ -105,7 +124,7 @@ async def test_a_remembered_append_that_is_waited_for_goes_too(
         await lock.release()
         await asyncio.gather(append, deleting)
     rows = await rows_of(connection, "alice")
-    assert {table for table, count in rows.items() if count} == {"user_states"}
+    assert {table for table, count in rows.items() if count} == {"audit", "user_states"}
 
 
 async def test_a_fact_that_is_being_written_goes_too(

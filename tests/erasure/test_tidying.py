@@ -1,17 +1,18 @@
 """Tidying: what is over goes, in bounded steps, and nothing that somebody needs."""
 
 import asyncio
-from typing import Any
+from itertools import product
+from uuid import uuid4
 
 import asyncpg
 import pytest
 from google.adk.sessions import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.erasure import Tidied, erase_expired, tidy
-from adkpg.memory.upkeep import statements, tidying
+from adkpg.erasure import Tidied, erase_expired, retention, tidy
+from adkpg.erasure.retention_statements import select_over
 from adkpg.memory.write.statements import lock_session
-from adkpg.queries import Query
+from adkpg.rules import BY_TABLE
 from tests.fakes.conversation import entry, said, session_of
 from tests.fakes.life import PERSONAL, add_drawn, earlier, live_through, scope_of
 from tests.fakes.locks import locked
@@ -140,7 +141,7 @@ async def test_more_than_one_batch_goes_at_once(
     connection: asyncpg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tidying, "_BATCH", 3)
+    monkeypatch.setattr(retention, "_BATCH", 3)
     for user in ("alice", "bob"):
         session = session_of(
             *(said("oolong", f"{number}") for number in range(5)), session_id="s", user_id=user
@@ -162,7 +163,7 @@ async def test_what_a_writer_holds_is_passed_over_and_the_rest_goes(
     connection: asyncpg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tidying, "_BATCH", 1)
+    monkeypatch.setattr(retention, "_BATCH", 1)
     for session_id in ("s1", "s2", "s3"):
         await words.add_session_to_memory(
             session_of(said("oolong", session_id), session_id=session_id, user_id="alice")
@@ -275,23 +276,16 @@ async def test_each_batch_is_found_through_an_index(
     await connection.execute(
         "ANALYZE memories, memory_tombstones, events, invocation_results, audit"
     )
-    expired = statements.select_expired(
-        limit=500,
-        after_expires_at=None,
-        after_app_name=None,
-        after_user_id=None,
-        after_position=None,
-    )
-    tombstones = statements.select_over_tombstones(limit=500, passed=0, days=30.0)
-    results = statements.select_over_results(limit=500, passed=0)
-    audit = statements.select_over_audit(limit=500, passed=0, days=365.0)
-    read: list[tuple[Query[Any], str]] = [
-        (expired, "memories"),
-        (tombstones, "memory_tombstones"),
-        (results, "invocation_results"),
-        (audit, "audit"),
-    ]
-    for query, table in read:
-        for generic in (False, True):
+    days = {"memory_tombstones": 30.0, "audit": 365.0}
+    last = {"app_name": "app", "user_id": "u", "session_id": "s", "event_id": "e", "position": 1}
+    last |= {"idempotency_key": "k", "audit_id": str(uuid4())}
+    for table in ("memories", "memory_tombstones", "invocation_results", "audit"):
+        rule = BY_TABLE[table]
+        assert rule.order is not None
+        begun = await connection.fetchval(
+            f"SELECT {rule.order} FROM {table} ORDER BY {rule.order} LIMIT 1"
+        )
+        for after, generic in product((None, last | {rule.order: begun}), (False, True)):
+            query = select_over(rule, limit=500, after=after, days=days.get(table))
             nodes = await explain(connection, query, generic=generic)
             assert sum(rows_read(node) for node in scans(nodes, table)) <= 500, nodes

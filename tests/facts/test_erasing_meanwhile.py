@@ -7,8 +7,7 @@ import asyncpg
 import pytest
 
 from adkpg import PgVectorMemoryService
-from adkpg.erasure.person import forget
-from adkpg.erasure.session import forget_session
+from adkpg.erasure.erasing import forget, forget_session
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Turn, Update
 from adkpg.facts.service import Facts
 from tests.fakes.conversation import USER

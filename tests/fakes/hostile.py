@@ -9,8 +9,8 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService, PgVectorMemoryService
+from adkpg.audit import Audit
 from adkpg.memory.records import Memory
-from adkpg.tooling.audit import Audit
 from adkpg.tooling.evaluation import SavedQuestions
 
 SCRIPT = "<script>window.ran = 1</script>"

@@ -15,9 +15,9 @@ from adkpg import (
     DatabaseSessionService,
     PgVectorMemoryService,
 )
+from adkpg.audit import Audit
 from adkpg.memory.records import Memory
 from adkpg.tables import metadata
-from adkpg.tooling.audit import Audit
 from tests.fakes.conversation import entry
 
 LONG = "It stands by the road to the sea, and nobody drives it. " * 60

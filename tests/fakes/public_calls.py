@@ -12,10 +12,10 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 import adkpg.artifacts
+import adkpg.audit
 import adkpg.documents
 import adkpg.erasure
 import adkpg.facts
-import adkpg.tooling.audit
 import adkpg.tooling.models
 import adkpg.tooling.operations
 from adkpg import (
@@ -25,9 +25,9 @@ from adkpg import (
     Jobs,
     PgVectorMemoryService,
 )
+from adkpg.audit import Audit
 from adkpg.documents import Documents
 from adkpg.facts import Add, Extraction, Facts, Summary
-from adkpg.tooling.audit import Audit
 from adkpg.tooling.models import Models
 from tests.fakes.conversation import entry, said
 from tests.fakes.life import PERSONAL, event, live_through
@@ -364,7 +364,7 @@ def public_calls() -> Iterator[str]:
     for package in (
         adkpg,
         adkpg.artifacts,
-        adkpg.tooling.audit,
+        adkpg.audit,
         adkpg.documents,
         adkpg.erasure,
         adkpg.facts,

@@ -2,12 +2,15 @@
 
 import itertools
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, get_type_hints
 
-from adkpg.erasure.statements import count_rows, delete_rows
+from adkpg.erasure.retention_statements import Age, end_over, select_over
+from adkpg.erasure.statements import count_rows, delete_rows, hold_rows, select_objects
+from adkpg.keys import ScopeKey, SessionKey
 from adkpg.memory.search.statements import EvidenceParameters, Shape, evidence_statement
 from adkpg.queries import Statement
-from adkpg.tables import PERSONAL
+from adkpg.rules import PERSONAL, RULES, Rule
 from adkpg.tooling.backup import statements as backup
 from adkpg.tooling.transfer.kinds import KINDS
 from adkpg.tooling.transfer.reading.statements import select_lines
@@ -28,6 +31,27 @@ EVIDENCE = [
 ]
 """Shapes of a search that together have all of its steps."""
 
+PERSON: ScopeKey = {"app_name": "app", "user_id": "user"}
+SESSION: SessionKey = {**PERSON, "session_id": "s"}
+
+
+_AGE: Age = {"before": datetime.now(UTC), "app_name": None, "of_user": None}
+
+
+def _retaining(rule: Rule, age: Age | None) -> Iterator[tuple[str, Statement, dict[str, Any]]]:
+    days = None if rule.days is None else 1.0
+    name = "adkpg.erasure.retention_statements"
+    found = select_over(rule, limit=1, after=None, days=days, age=age).statement
+    row = dict.fromkeys(found.columns)
+    following = select_over(rule, limit=1, after=row, days=days, age=age).statement
+    ended = end_over(rule, [row], days=days, age=age).statement
+    hints: dict[str, Any] = {**get_type_hints(Age), "limit": int, "days": float}
+    hints |= {f"after_{column}": kind for column, kind in found.columns.items()}
+    yield f"{name}.select_over", found, hints
+    yield f"{name}.select_over", following, hints
+    lists = {f"{column}s": list[kind] for column, kind in found.columns.items()}  # type: ignore[valid-type] # at run time
+    yield f"{name}.end_over", ended, hints | lists
+
 
 def statements() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
     """Each statement, with the name of its function and the types of its parameters."""
@@ -36,10 +60,18 @@ def statements() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
     for shape in EVIDENCE:
         name = "adkpg.memory.search.statements.evidence"
         yield name, evidence_statement(shape), get_type_hints(EvidenceParameters)
-    for erasing, table in itertools.product((count_rows, delete_rows), PERSONAL):
+    for erasing, rule in itertools.product((count_rows, delete_rows, hold_rows), PERSONAL):
         name = f"{erasing.__module__}.{erasing.__name__}"
-        query = erasing(table, app_name="", user_id="")
-        yield name, query.statement, get_type_hints(erasing)
+        yield name, erasing(rule, PERSON).statement, get_type_hints(ScopeKey)
+        if rule.of_sessions:
+            yield name, erasing(rule, SESSION).statement, get_type_hints(SessionKey)
+    for place in (PERSON, SESSION):
+        name = f"{select_objects.__module__}.{select_objects.__name__}"
+        for rule in (rule for rule in PERSONAL if rule.objects):
+            yield name, select_objects(rule, place).statement, get_type_hints(SessionKey)
+    for rule in RULES:
+        for old in (old for old, over in ((False, rule.over), (True, rule.old)) if over):
+            yield from _retaining(rule, _AGE if old else None)
     yield from _moving()
     for guarded in (False, True):
         counted = backup.count_rows("adkpg", "sessions", guarded=guarded)

@@ -15,7 +15,9 @@ from google.genai import types
 import adkpg
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.erasure import PrunedSessions, Tidied, prune_sessions, tidy
+from adkpg.erasure.retention_statements import select_over
 from adkpg.errors import InvalidInput, SessionExists, SessionNotFound
+from adkpg.rules import BY_TABLE
 from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.life import earlier
@@ -206,15 +208,12 @@ async def test_the_sweep_keeps_to_its_index(
         " SELECT 'app', 'u' || n, 's', n % 100 = 0, CASE WHEN n % 100 = 0 THEN now() END"
         " FROM generate_series(1, 5000) n; ANALYZE sessions"
     )
-    from adkpg.memory.upkeep.statements import select_expired_sessions  # noqa: PLC0415
-
-    statement, parameters = select_expired_sessions(
-        after_app_name="", after_user_id="", after_session_id="", limit=100
-    )
-    plan = await connection.fetch(
-        f"EXPLAIN {statement.text(database.schema)}", *statement.arguments(parameters)
-    )
-    assert "sessions_expires_idx" in str(plan)
+    for after in (None, {"app_name": "app", "user_id": "u", "session_id": "s"}):
+        statement, parameters = select_over(BY_TABLE["sessions"], limit=100, after=after)
+        plan = await connection.fetch(
+            f"EXPLAIN {statement.text(database.schema)}", *statement.arguments(parameters)
+        )
+        assert "sessions_expires_idx" in str(plan)
 
 
 # Retention

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.erasure import statements as erasure_statements
 from adkpg.sessions import invocation_statements as invocations
 from adkpg.sessions import life_statements as life
 from adkpg.sessions import reading_statements, statements
@@ -113,7 +114,7 @@ HOT: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "page events": (reading_statements.list_events_page, {"events_pkey"}),
     "find in a session": (life.find_events_of_session, {"events_pkey", _SESSION}),
     "user state": (reading_statements.select_user_state, {"user_states_pkey"}),
-    "delete": (statements.delete_session, {_SESSION}),
+    "delete": (erasure_statements.delete_session, {_SESSION}),
 }
 
 

@@ -115,10 +115,6 @@ OVER_ALL_NODES = {
     },
     "pruning and retention, dead letters": {
         "erasure.pruning_statements.select_scopes",
-        "erasure.retention_statements.delete_nobodys_states",
-        "erasure.retention_statements.select_nobodys_states",
-        "erasure.retention_statements.select_old",
-        "erasure.retention_statements.select_with_old_events",
         "memory.queue.statements.count_jobs",
         "memory.queue.statements.revive",
         "memory.queue.statements.select_dead",
@@ -129,13 +125,8 @@ OVER_ALL_NODES = {
         "tooling.operations.memory_statements.select_queue",
     },
     "a worker's sweeps": {
-        "artifacts.statements.end_old_uploads",
         "artifacts.statements.select_locations",
-        "memory.upkeep.statements.select_expired",
-        "memory.upkeep.statements.select_expired_sessions",
-        "memory.upkeep.statements.select_over_audit",
-        "memory.upkeep.statements.select_over_results",
-        "memory.upkeep.statements.select_over_tombstones",
+        "erasure.retention_statements.select_over",
     },
     "vectors of very large users into their index": {
         "memory.vectors.statements.list_approximate_scopes",
@@ -153,7 +144,7 @@ OVER_ALL_NODES = {
         "facts.statements.queue_unread",
     },
     "the list of models; a page of the audit": {
-        "tooling.audit.statements.select_entries",
+        "audit.statements.select_entries",
         "tooling.models.statements.count_covered",
         "tooling.models.statements.select_coverage",
     },
@@ -337,7 +328,7 @@ def test_each_statement_that_a_function_writes_with_can_be_sent_to_one_node(name
 
 
 _LOOK = re.compile(
-    rf"\b(?:FROM|JOIN|UPDATE) (?:{'|'.join(each.name for each in tables.PERSONAL)})"
+    rf"\b(?:FROM|JOIN|UPDATE) (?:{'|'.join(sorted(PERSONAL))})"
     r" (?:AS )?(\w+)\b"
 )
 

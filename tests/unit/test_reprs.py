@@ -10,6 +10,7 @@ import pytest
 import adkpg
 from adkpg import Database, DatabaseSessionService, Jobs, PgVectorMemoryService
 from adkpg.adk import MemoryPlugin, Probes, QueuedRuns
+from adkpg.audit import Audit
 from adkpg.embedding import (
     CallableEmbedder,
     GeminiEmbedder,
@@ -20,7 +21,6 @@ from adkpg.embedding import (
 )
 from adkpg.facts import FactExtractor
 from adkpg.reranking import CohereReranker, OnnxReranker, TEIReranker
-from adkpg.tooling.audit import Audit
 from adkpg.tooling.evaluation import SavedQuestions
 from adkpg.tooling.testing import ScriptedLlm
 from adkpg.tools import ForgetTool, LoadMemoryTool, PreloadMemoryTool, RememberTool

@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from adkpg.audit.service import done
 from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
 from adkpg.keys import ScopeKey, SessionKey, require_memorable
@@ -385,7 +386,9 @@ async def delete(transaction: Transaction, scope: ScopeKey, memory_id: str) -> l
       Their ids, the memory's first; none without the memory.
     """
     rows = await _same(transaction, scope, memory_id)
-    await _bury(transaction, scope, rows)
+    if rows:
+        await _bury(transaction, scope, rows)
+        await transaction.fetch(done(scope, action="delete_memory", subject=memory_id))
     return [str(row["memory_id"]) for row in rows]
 
 
@@ -394,7 +397,10 @@ async def delete_exactly(
 ) -> None:
     """Deletes some memories and no repetitions of them, for good if they came from events."""
     await transaction.fetch(statements.lock_person(**scope))
-    await transaction.fetch(statements.delete_memories(**scope, memory_ids=list(memory_ids)))
+    erase = statements.delete_memories(**scope, memory_ids=list(memory_ids))
+    if await transaction.fetch(erase):
+        subject = memory_ids[0] if len(memory_ids) == 1 else None
+        await transaction.fetch(done(scope, action="delete_memory", subject=subject))
 
 
 async def _same(transaction: Transaction, scope: ScopeKey, memory_id: str) -> list[Any]:

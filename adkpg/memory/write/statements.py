@@ -27,6 +27,13 @@ class KnownEvent(TypedDict):
     event_id: str
 
 
+class Erased(TypedDict):
+    """How many memories of a kind went, what was drawn from others included."""
+
+    kind: str
+    rows: int
+
+
 class Place(TypedDict):
     """Where a memory is."""
 
@@ -259,11 +266,26 @@ def forget_derived(*, app_name: str, user_id: str, positions: list[int]) -> Quer
 
 
 @_sql.query()
-def delete_memories(*, app_name: str, user_id: str, memory_ids: list[str]) -> Query[Nothing]:
+def lock_free_positions(*, app_name: str, user_id: str, positions: list[int]) -> Query[Place]:
+    """Locks those of some memories that nobody is writing to."""
+
+
+@_sql.query(text="erase_memories", which="m.memory_id = ANY (:memory_ids)", marked="true")
+def delete_memories(*, app_name: str, user_id: str, memory_ids: list[str]) -> Query[Erased]:
     """Erases memories and what was drawn from them, so that they do not come back.
 
     Of those that came from an event a tombstone stays.
     """
+
+
+@_sql.query(text="erase_memories", which="m.position = ANY (:positions)", marked="true")
+def erase_positions(*, app_name: str, user_id: str, positions: list[int]) -> Query[Erased]:
+    """Erases memories as `delete_memories` does."""
+
+
+@_sql.query(text="erase_memories", which="m.session_id = :session_id", marked="false")
+def erase_session_memories(*, app_name: str, user_id: str, session_id: str) -> Query[Erased]:
+    """Erases a session's memories and what was drawn from them; no mark stays."""
 
 
 @_sql.query()

@@ -458,11 +458,19 @@ erased AS (
 )
 SELECT count(*) AS erased FROM erased;
 
--- name: delete_memories
+-- name: lock_free_positions
+SELECT position
+FROM {schema}.memories
+WHERE app_name = :app_name AND user_id = :user_id AND position = ANY (:positions)
+ORDER BY position
+FOR UPDATE SKIP LOCKED;
+
+-- name: erase_memories
+-- `{which}` says which memories of a user, and `{marked}` whether marks of their events stay.
 WITH chosen AS (
   SELECT m.app_name, m.user_id, m.memory_id, m.session_id, m.event_id
   FROM {schema}.memories AS m
-  WHERE m.app_name = :app_name AND m.user_id = :user_id AND m.memory_id = ANY (:memory_ids)
+  WHERE m.app_name = :app_name AND m.user_id = :user_id AND {which}
   ORDER BY m.position
   FOR UPDATE
 ),
@@ -470,7 +478,7 @@ tombstones AS (
   INSERT INTO {schema}.memory_tombstones (app_name, user_id, session_id, event_id)
   SELECT c.app_name, c.user_id, c.session_id, c.event_id
   FROM chosen AS c
-  WHERE c.event_id IS NOT NULL
+  WHERE c.event_id IS NOT NULL AND {marked}
   ON CONFLICT DO NOTHING
 ),
 drawn AS (
@@ -494,9 +502,9 @@ erased AS (
   DELETE FROM {schema}.memories AS m
   USING gone
   WHERE m.memory_id = gone.memory_id AND m.app_name = gone.app_name AND m.user_id = gone.user_id
-  RETURNING m.memory_id
+  RETURNING m.kind
 )
-SELECT count(*) AS erased FROM erased;
+SELECT kind, count(*) AS rows FROM erased GROUP BY kind;
 
 -- name: end_derived
 WITH held AS (

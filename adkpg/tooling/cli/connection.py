@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import getpass
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import click
 
 import adkpg
+from adkpg.audit import acting_as
 
 T = TypeVar("T")
 
@@ -67,8 +69,17 @@ def run(url: str | None, call: Callable[[adkpg.Database], Awaitable[T]]) -> T:
         async with adkpg.Database(url, settings=settings) as database:
             return await call(database)
 
-    with adkpg.every_scope():  # a command is an operator's
+    # A command is an operator's.
+    with adkpg.every_scope(), acting_as(f"{_account()} (command line)"):
         return asyncio.run(opened())
+
+
+def _account() -> str:
+    """Returns the name of the account that runs this; of one without a name its number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def connected(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:

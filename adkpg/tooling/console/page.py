@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from starlette.responses import RedirectResponse, Response
 
 from adkpg import __version__
 from adkpg.artifacts.service import DatabaseArtifactService
+from adkpg.audit import Audit, acting_as
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
 from adkpg.facts import Facts
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.scopes import every_scope, scope
 from adkpg.sessions.service import DatabaseSessionService
-from adkpg.tooling.audit import Audit
 from adkpg.tooling.console import forms
 from adkpg.tooling.console.guard import FIELDS, Guard, visitor_of
 from adkpg.tooling.console.transcript import moment
@@ -104,6 +104,10 @@ class Console:
         named = visitor_of(request.scope).name
         return self._actor(request) if self._actor is not None else named or "console"
 
+    def acting(self, request: Request) -> AbstractContextManager[None]:
+        """Names who asks to what notes itself in the audit."""
+        return acting_as(self.actor(request))
+
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """Returns a page.
 
@@ -146,8 +150,8 @@ class Console:
         return self.audit.recording(
             app_name=app_name,
             user_id=user_id,
-            actor=self.actor(request),
             action=action,
+            actor=self.actor(request),
             subject=subject,
         )
 

@@ -157,17 +157,8 @@ async def delete(console: Console, request: Request) -> Response:
     """Deletes a memory."""
     fields = form_of(request)
     memory_id = forms.required(fields, "memory")
-    with person(fields) as (app_name, user_id):
-        async with console.changing(
-            request,
-            app_name=app_name,
-            user_id=user_id,
-            action="delete_memory",
-            subject=memory_id,
-        ):
-            await console.memory.delete_memory(
-                app_name=app_name, user_id=user_id, memory_id=memory_id
-            )
+    with person(fields) as (app_name, user_id), console.acting(request):
+        await console.memory.delete_memory(app_name=app_name, user_id=user_id, memory_id=memory_id)
     return back_to(request, "person", app=app_name, user=user_id)
 
 
@@ -177,7 +168,7 @@ async def download(console: Console, request: Request) -> Response:
     app_name, user_id = forms.required(fields, "app"), forms.required(fields, "user")
 
     async def lines() -> AsyncIterator[bytes]:
-        with scope(app_name=app_name, user_id=user_id):
+        with scope(app_name=app_name, user_id=user_id), console.acting(request):
             async for line in export(console.database, app_name=app_name, user_id=user_id):
                 yield line.encode(errors="replace") + b"\n"
 
@@ -217,13 +208,8 @@ async def erase(console: Console, request: Request) -> Response:
     if fields.get("again", "") != user_id:
         raise InvalidInput("The id was not repeated as it is; nothing was erased.")
     app_name = forms.required(fields, "app")
-    # Noted of the app, and without the id, which goes everywhere.
-    with scope(app_name=app_name, user_id=None):
-        async with console.changing(
-            request, app_name=app_name, user_id=None, action="forget_person"
-        ):
-            with scope(app_name=app_name, user_id=user_id):
-                erased = await forget(console.database, app_name=app_name, user_id=user_id)
+    with scope(app_name=app_name, user_id=user_id), console.acting(request):
+        erased = await forget(console.database, app_name=app_name, user_id=user_id)
     return console.page(
         request, "forget.html", app_name=app_name, user_id=user_id, erased=erased, done=True
     )

@@ -49,7 +49,7 @@ async def audit(
       adkpg audit --app my_agent --user alice
       adkpg audit --app my_agent --app-wide --json | jq -r '.entries[].action'
     """
-    page = await adkpg.tooling.audit.Audit(database).entries(
+    page = await adkpg.audit.Audit(database).entries(
         app_name=app_name, user_id=user_id, limit=limit, cursor=cursor
     )
     entries = [

@@ -1,9 +1,9 @@
--- name: begin
+-- name: insert_entry
 INSERT INTO {schema}.audit (app_name, user_id, audit_id, actor, action, subject, outcome)
-VALUES (:app_name, :user_id, :audit_id::uuid, :actor, :action, :subject, 'begun')
+VALUES (:app_name, :user_id, :audit_id::uuid, :actor, :action, :subject, :outcome)
 ON CONFLICT DO NOTHING;
 
--- name: end
+-- name: end_entry
 UPDATE {schema}.audit
 SET outcome = :outcome
 WHERE app_name = :app_name AND user_id = :user_id AND audit_id = :audit_id::uuid;

@@ -1,4 +1,4 @@
-"""Audit: notes each change before it is made, and what became of it."""
+"""Audit: notes each change with the change, or before it and then what became of it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,13 +7,15 @@ from datetime import datetime
 from uuid import UUID, uuid4
 
 from adkpg import jsontext
+from adkpg.audit import statements
+from adkpg.audit.actor import current
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, ScopeKey, Users, asked_user, require_storable, scope_user
 from adkpg.limits import page_rows
 from adkpg.pages import Page, cursor_of, place_of
+from adkpg.queries import Nothing, Query
 from adkpg.telemetry.calls import on, traced
-from adkpg.tooling.audit import statements
 
 _LONGEST = 200
 
@@ -45,7 +47,11 @@ class AuditEntry:
     entries=on("audit"),
 )
 class Audit:
-    """What people changed by hand, as `adkpg.tooling.console` does it for them.
+    """What was erased, and what people changed by hand in the console.
+
+    Each call that erases leaves an entry, whichever door it comes by, if it found something: in the
+    transaction that erases, or begun before the first batch and done after the last. What expires
+    by itself leaves none. `acting_as` names who did it.
 
     An entry is one of the person's rows: forgetting them erases it. So a change that erases a
     person is noted of the app, and says nobody's id.
@@ -66,8 +72,8 @@ class Audit:
         *,
         app_name: str,
         user_id: str | None,
-        actor: str,
         action: str,
+        actor: str | None = None,
         subject: str | None = None,
     ) -> AsyncIterator[None]:
         """Notes a change before what runs inside makes it, and then how that ended.
@@ -75,8 +81,9 @@ class Audit:
         Args:
           app_name: The app.
           user_id: Whose rows are changed; None are the app's own.
-          actor: Who does it; of a longer name the first 200 characters.
           action: What is done.
+          actor: Who does it; None is whom `acting_as` names. Of a longer name the first 200
+            characters.
           subject: To which memory or session.
 
         Raises:
@@ -86,24 +93,19 @@ class Audit:
         require_storable(app_name=app_name, user_id=user_id)
         scope: ScopeKey = {"app_name": app_name, "user_id": scope_user(user_id)}
         audit_id = str(uuid4())
-        await self._database.run.fetch(
-            statements.begin(
-                **scope,
-                audit_id=audit_id,
-                actor=jsontext.storable(actor)[:_LONGEST],
-                action=jsontext.storable(action)[:_LONGEST],
-                subject=None if subject is None else jsontext.storable(subject),
-            )
-        )
+        begun = _entry(scope, audit_id, actor, action, subject, "begun")
+        await self._database.run.fetch(begun)
         try:
             yield
         except Exception as exc:
             await self._database.run.fetch(
-                statements.end(**scope, audit_id=audit_id, outcome=type(exc).__name__)
+                statements.end_entry(**scope, audit_id=audit_id, outcome=type(exc).__name__)
             )
             raise
         # A cancelled one may have ended either way: begun.
-        await self._database.run.fetch(statements.end(**scope, audit_id=audit_id, outcome="done"))
+        await self._database.run.fetch(
+            statements.end_entry(**scope, audit_id=audit_id, outcome="done")
+        )
 
     async def entries(
         self,
@@ -168,6 +170,36 @@ class Audit:
             for row in rows[:limit]
         ]
         return Page(entries, following)
+
+
+def done(scope: ScopeKey, *, action: str, subject: str | None = None) -> Query[Nothing]:
+    """Notes a change in the transaction that makes it.
+
+    Args:
+      scope: Whose rows are changed.
+      action: What is done.
+      subject: To which memory or session.
+    """
+    return _entry(scope, str(uuid4()), None, action, subject, "done")
+
+
+def _entry(
+    scope: ScopeKey,
+    audit_id: str,
+    actor: str | None,
+    action: str,
+    subject: str | None,
+    outcome: str,
+) -> Query[Nothing]:
+    return statements.insert_entry(
+        app_name=scope["app_name"],
+        user_id=scope["user_id"],
+        audit_id=audit_id,
+        actor=jsontext.storable(current() if actor is None else actor)[:_LONGEST],
+        action=jsontext.storable(action)[:_LONGEST],
+        subject=None if subject is None else jsontext.storable(subject),
+        outcome=outcome,
+    )
 
 
 def _require_id(value: object) -> None:

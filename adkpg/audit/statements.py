@@ -22,14 +22,21 @@ class Entry(TypedDict):
 
 
 @_sql.query()
-def begin(
-    *, app_name: str, user_id: str, audit_id: str, actor: str, action: str, subject: str | None
+def insert_entry(
+    *,
+    app_name: str,
+    user_id: str,
+    audit_id: str,
+    actor: str,
+    action: str,
+    subject: str | None,
+    outcome: str,
 ) -> Query[Nothing]:
-    """Notes a change that is about to be made; again, it does nothing."""
+    """Notes a change that is about to be made, or is made along with it; again, it does nothing."""
 
 
 @_sql.query()
-def end(*, app_name: str, user_id: str, audit_id: str, outcome: str) -> Query[Nothing]:
+def end_entry(*, app_name: str, user_id: str, audit_id: str, outcome: str) -> Query[Nothing]:
     """Notes what became of a change; nothing, if its person was forgotten meanwhile."""
 
 

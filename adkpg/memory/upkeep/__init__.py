@@ -1,1 +1,0 @@
-"""Upkeep: what is over goes, in bounded steps, so that no table grows by it."""
