@@ -10,7 +10,7 @@ import pytest
 from google.adk.artifacts.file_artifact_service import FileArtifactService
 from google.genai import types
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService, Users
 from adkpg.audit import Audit
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import entry

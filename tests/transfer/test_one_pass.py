@@ -100,6 +100,18 @@ async def test_a_large_session_is_extended_whole_or_not_at_all(
     assert (report.extended, report.events_written) == (1, LARGE - 100)
 
 
+async def test_two_imports_of_a_large_session_at_once_write_it_once(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "large.jsonl"
+    await write_large(path)
+    async with Database(database_url) as other:
+        reports = await asyncio.gather(imported(database, path), imported(other, path))
+    assert sorted(report.created for report in reports) == [0, 1]
+    assert sum(report.events_written for report in reports) == LARGE
+    assert len((await stored(database_url, ("events",)))["events"]) == LARGE
+
+
 async def test_a_source_is_read_once(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from adkpg.tooling.transfer.writing import memory_statements as statements
 from adkpg.tooling.transfer.writing.refusals import written
 
 _BATCH = 200
+_CHARACTERS = 4_000_000
 
 
 class MemoryWriter:
@@ -45,6 +46,7 @@ class MemoryWriter:
         self._writing = writing
         self._scope: tuple[str, str] | None = None
         self._waiting: dict[str, MemoryRecord] = {}
+        self._characters = 0
 
     async def add(self, record: MemoryRecord) -> None:
         """Adds a memory."""
@@ -53,10 +55,12 @@ class MemoryWriter:
             self._miss(record, f"its position {record.position} is none of its scope's.")
             return
         scope = (record.app_name, user_id)
-        if scope != self._scope or len(self._waiting) >= _BATCH or memory_id in self._waiting:
+        full = len(self._waiting) >= _BATCH or self._characters >= _CHARACTERS
+        if full or scope != self._scope or memory_id in self._waiting:
             await self.flush()
         self._scope = scope
         self._waiting[memory_id] = record
+        self._characters += len(record.body) + len(record.content)
 
     def _miss(self, record: MemoryRecord, reason: str) -> None:
         user_id = None if record.user_id == APP_WIDE else record.user_id
@@ -127,6 +131,7 @@ class MemoryWriter:
     async def flush(self) -> None:
         """Writes what came so far."""
         records, self._waiting = [*self._waiting.values()], {}
+        self._characters = 0
         if not records or self._scope is None or not self._writing:
             return
         scope: ScopeKey = {"app_name": self._scope[0], "user_id": self._scope[1]}

@@ -86,6 +86,8 @@ class _Open:
       extended: Whether this import adds to what was there.
       failed: Whether it is left alone.
       told: How many differences were reported.
+      written: How many events were written.
+      remembered: How many memories were.
     """
 
     record: SessionRecord
@@ -100,6 +102,8 @@ class _Open:
     extended: bool = False
     failed: bool = False
     told: int = 0
+    written: int = 0
+    remembered: int = 0
 
     def went(self) -> None:
         """Goes on after the rows that were written."""
@@ -135,7 +139,7 @@ class _Outcome:
     differing: list[tuple[_Open, str]] = field(default_factory=list)
     failed: list[_Open] = field(default_factory=list)
     forgot: list[tuple[_Open, str]] = field(default_factory=list)
-    remembered: int = 0
+    remembered: list[tuple[_Open, int]] = field(default_factory=list)
 
     def refuse(self, row: _Row, reason: str) -> None:
         """Notes an event that the server refused."""
@@ -179,11 +183,21 @@ class SessionWriter:
         traceback: TracebackType | None,
     ) -> None:
         if isinstance(exc, Exception) and exc is not self._failure:
-            # Not of the transaction, which takes its errors for the server's.
-            with contextlib.suppress(_Left):
-                await self._stack.__aexit__(_Left, _Left(), None)
+            await self._let_go()  # the transaction would take the error for the server's
         else:
             await self._stack.__aexit__(kind, exc, traceback)
+
+    async def _hold(self) -> Transaction:
+        """Returns the transaction of the session that is being read, and begins it if need be."""
+        if self._held is None:
+            self._held = await self._stack.enter_async_context(self._database.run.transaction())
+        return self._held
+
+    async def _let_go(self) -> None:
+        """Takes back what was written of the session that is being read."""
+        self._held = None
+        with contextlib.suppress(_Left):
+            await self._stack.__aexit__(_Left, _Left(), None)
 
     async def begin(self, record: SessionRecord) -> None:
         """Begins a session; the one before has ended."""
@@ -255,12 +269,16 @@ class SessionWriter:
         if session is None:
             return
         session.last = True
-        if self._held is not None:
-            await self._write_part(session)
-            self._held = None
-            await self._stack.aclose()  # commits
-        elif not session.failed:
+        if self._held is None:
             self._waiting.append(session)
+        else:
+            await self._write_part(session)
+            if session.failed:
+                await self._let_go()
+            else:
+                self._held = None
+                await self._stack.aclose()  # commits
+            self._finish(session)
         if len(self._waiting) >= (_REMEMBERED if self._remember else _SESSIONS):
             await self._write_waiting()
 
@@ -271,18 +289,25 @@ class SessionWriter:
 
     async def _write_part(self, session: _Open) -> None:
         """Writes what came of a session that is larger than a batch."""
-        if self._held is None:
-            self._held = await self._stack.enter_async_context(self._database.run.transaction())
         try:
             if not session.failed:
-                self._without_doubles(session, await self._known(self._held, session))
-                outcome = await self._write(self._held, {session.record.key: session})
-                self._tell(outcome, [session])
+                self._without_doubles(session, await self._known(await self._hold(), session))
+                self._tell(await self._written_part(session))
         except Exception as exc:
             self._failure = exc
             raise
         self._events = self._characters = 0
         session.went()
+
+    async def _written_part(self, session: _Open) -> _Outcome:
+        for attempt in range(_ATTEMPTS):
+            try:
+                return await self._write(await self._hold(), {session.record.key: session})
+            except _Raced:  # before anything was written of it
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                await self._let_go()
+        raise AssertionError("an attempt returns or raises")
 
     async def _known(self, transaction: Transaction, session: _Open) -> set[str]:
         """Returns which of the events came in an earlier part of the session."""
@@ -311,7 +336,9 @@ class SessionWriter:
                     rest.append(session)
                 else:
                     batch[session.record.key] = session
-            self._tell(await self._transacted(batch), batch.values())
+            self._tell(await self._transacted(batch))
+            for session in batch.values():
+                self._finish(session)
             waiting = rest
 
     async def _transacted(self, batch: dict[tuple[str, str, str], _Open]) -> _Outcome:
@@ -526,10 +553,10 @@ class SessionWriter:
             ingest,
             lambda _, reason: outcome.forgot.append((session, reason)),
         )
-        outcome.remembered += len(drafts) - (len(outcome.forgot) - before)
+        outcome.remembered.append((session, len(drafts) - (len(outcome.forgot) - before)))
 
-    def _tell(self, outcome: _Outcome, sessions: Iterable[_Open]) -> None:
-        """Tells the report what became of sessions."""
+    def _tell(self, outcome: _Outcome) -> None:
+        """Notes what became of sessions so far."""
         for moved in outcome.create:
             if moved.session.first:
                 moved.session.created = True
@@ -543,21 +570,28 @@ class SessionWriter:
                 self._report.differing.add(f"{session.record}: {sentence}")
         for session, seq, event in outcome.events:
             reason = outcome.refused.get((*session.record.key, seq))
-            if reason is not None:
+            if reason is None:
+                session.written += 1
+            else:
                 self._miss(session.record, event.event.id, reason)
         for session, reason in outcome.forgot:
             self._miss(session.record, None, f"some of it was not remembered: {reason}")
-        self._report.events_written += len(outcome.events) - len(outcome.refused)
-        self._report.memories_written += outcome.remembered
-        for session in sessions:
-            if session.last and not session.failed:
-                self._report.verified += self._writing
-                if session.created:
-                    self._report.created += 1
-                elif session.extended:
-                    self._report.extended += 1
-                else:
-                    self._report.unchanged += 1
+        for session, count in outcome.remembered:
+            session.remembered += count
+
+    def _finish(self, session: _Open) -> None:
+        """Tells the report what became of a session."""
+        if session.failed:
+            return
+        self._report.events_written += session.written
+        self._report.memories_written += session.remembered
+        self._report.verified += self._writing
+        if session.created:
+            self._report.created += 1
+        elif session.extended:
+            self._report.extended += 1
+        else:
+            self._report.unchanged += 1
 
 
 def _equal(stored: str, given: str) -> bool:

@@ -14,6 +14,7 @@ from adkpg.tooling.transfer.writing import statements
 from adkpg.tooling.transfer.writing.refusals import written
 
 _BATCH = 500
+_CHARACTERS = 4_000_000
 
 _Given = tuple[AppState | UserState, str]
 
@@ -34,6 +35,7 @@ class StateWriter:
         self._report = report
         self._writing = writing
         self._waiting: dict[tuple[str, str | None], _Given] = {}
+        self._characters = 0
 
     async def add(self, shared: AppState | UserState) -> None:
         """Adds a state; an empty one says nothing."""
@@ -48,9 +50,11 @@ class StateWriter:
             self._miss(shared, str(exc))
             return
         key = (shared.app_name, user_id)
-        if key in self._waiting or len(self._waiting) >= _BATCH:
+        full = len(self._waiting) >= _BATCH or self._characters >= _CHARACTERS
+        if full or key in self._waiting:
             await self.flush()
         self._waiting[key] = (shared, text)
+        self._characters += len(text)
 
     def _miss(self, shared: AppState | UserState, reason: str) -> None:
         self._report.miss(Unread(reason=reason, app_name=shared.app_name, user_id=_user(shared)))
@@ -58,6 +62,7 @@ class StateWriter:
     async def flush(self) -> None:
         """Writes what came so far."""
         waiting, self._waiting = [*self._waiting.values()], {}
+        self._characters = 0
         if not waiting or not self._writing:
             return
         stored: dict[tuple[str, str | None], Any] = {}
