@@ -8,13 +8,11 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg import scope as entered
 from adkpg.audit import Audit, acting_as
 from adkpg.erasure import forget, prune, prune_sessions, tidy
 from adkpg.errors import Busy, DatabaseError
-from tests.fakes.life import live_through, rows_of, scope_of
+from tests.fakes.life import live_through, scope_of
 from tests.fakes.locks import locked
-from tests.fakes.roles import GUARDED, Roles, guarded_roles
 
 ALICE = scope_of("alice")
 APP: dict[str, Any] = {"app_name": "app"}
@@ -141,24 +139,3 @@ async def test_batches_that_end_early_say_of_what(
     with pytest.raises(Busy), acting_as("Bea"):
         await prune(database, **APP, max_memories=0)
     assert await entries(database) == [("Bea", None, "prune", None, "Busy")]
-
-
-@pytest.mark.usefixtures("lived")
-@pytest.mark.parametrize("door", [door for door in DOORS if "everybody" not in door])
-async def test_a_role_that_serves_users_notes_what_it_erases(
-    database_url: str, database: Database, connection: asyncpg.Connection, door: str
-) -> None:
-    erase, expected = DOORS[door]
-    async with guarded_roles(database_url) as roles:
-        await _erase_as(roles, erase)
-        noted = await connection.fetch("SELECT user_id, action, subject, outcome FROM audit")
-        user_id = "\x01app" if expected[0] is None else expected[0]
-        assert [tuple(row) for row in noted] == [(user_id, *expected[1:], "done")]
-    if door == "forget":
-        assert set((await rows_of(connection, "alice")).values()) == {0}
-
-
-async def _erase_as(roles: Roles, erase: Call) -> None:
-    async with Database(roles.url("serve"), settings=GUARDED) as guarded:
-        with entered(**ALICE):
-            await erase(guarded)
