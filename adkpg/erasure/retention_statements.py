@@ -117,7 +117,11 @@ def _end_over(rule: Rule, *, old: bool) -> Statement:
     same = _same(rule.key, "old")
     if rule.needed is not None:
         renewing = _sql.text(
-            "renewing", marks=rule.table.name, renewed=rule.renewed, same=same, needed=" AND needed"
+            "renewing",
+            marks=rule.table.name,
+            renewed=rule.renewed,
+            same=same,
+            needed=" AND old.needed",
         )
     elif rule.renews is not None:
         marks = BY_TABLE[rule.renews.name]

@@ -7,14 +7,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg import scope as entered
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, Users
 from adkpg.audit import Audit, acting_as
 from adkpg.erasure import forget, prune, prune_sessions, tidy
 from adkpg.errors import Busy, DatabaseError
-from tests.fakes.life import live_through, rows_of, scope_of
+from tests.fakes.life import live_through, scope_of
 from tests.fakes.locks import locked
-from tests.fakes.roles import GUARDED, Roles, guarded_roles
 
 ALICE = scope_of("alice")
 APP: dict[str, Any] = {"app_name": "app"}
@@ -46,7 +44,7 @@ DOORS: dict[str, tuple[Call, tuple[str | None, str, str | None]]] = {
         ("alice", "prune", None),
     ),
     "prune, everybody's": (
-        lambda database: prune(database, **APP, max_memories=0),
+        lambda database: prune(database, **APP, user_id=Users.ALL, max_memories=0),
         (None, "prune", None),
     ),
     "prune_sessions": (
@@ -54,7 +52,9 @@ DOORS: dict[str, tuple[Call, tuple[str | None, str, str | None]]] = {
         ("alice", "prune_sessions", None),
     ),
     "prune_sessions, everybody's": (
-        lambda database: prune_sessions(database, **APP, older_than=NOW, user_states=True),
+        lambda database: prune_sessions(
+            database, **APP, user_id=Users.ALL, older_than=NOW, user_states=True
+        ),
         (None, "prune_sessions", None),
     ),
 }
@@ -110,8 +110,10 @@ async def test_a_dry_run_and_what_ends_by_itself_leave_none(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     await forget(database, **ALICE, dry_run=True)
-    await prune(database, **APP, max_memories=0, dry_run=True)
-    await prune_sessions(database, **APP, older_than=NOW, user_states=True, dry_run=True)
+    await prune(database, **APP, user_id=Users.ALL, max_memories=0, dry_run=True)
+    await prune_sessions(
+        database, **APP, user_id=Users.ALL, older_than=NOW, user_states=True, dry_run=True
+    )
     await connection.execute("UPDATE memories SET expires_at = now() WHERE kind = 'note'")
     assert (await tidy(database)).memories == 1
     assert await entries(database) == []
@@ -139,26 +141,5 @@ async def test_batches_that_end_early_say_of_what(
 
     monkeypatch.setattr("adkpg.erasure.pruning.giving_way", refused)
     with pytest.raises(Busy), acting_as("Bea"):
-        await prune(database, **APP, max_memories=0)
+        await prune(database, **APP, user_id=Users.ALL, max_memories=0)
     assert await entries(database) == [("Bea", None, "prune", None, "Busy")]
-
-
-@pytest.mark.usefixtures("lived")
-@pytest.mark.parametrize("door", [door for door in DOORS if "everybody" not in door])
-async def test_a_role_that_serves_users_notes_what_it_erases(
-    database_url: str, database: Database, connection: asyncpg.Connection, door: str
-) -> None:
-    erase, expected = DOORS[door]
-    async with guarded_roles(database_url) as roles:
-        await _erase_as(roles, erase)
-        noted = await connection.fetch("SELECT user_id, action, subject, outcome FROM audit")
-        user_id = "\x01app" if expected[0] is None else expected[0]
-        assert [tuple(row) for row in noted] == [(user_id, *expected[1:], "done")]
-    if door == "forget":
-        assert set((await rows_of(connection, "alice")).values()) == {0}
-
-
-async def _erase_as(roles: Roles, erase: Call) -> None:
-    async with Database(roles.url("serve"), settings=GUARDED) as guarded:
-        with entered(**ALICE):
-            await erase(guarded)

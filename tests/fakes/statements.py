@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, get_type_hints
 
+from sqlalchemy import Column
+from sqlalchemy.dialects.postgresql import JSON, UUID
+
 from adkpg.erasure.retention_statements import Age, end_over, select_over
 from adkpg.erasure.statements import count_rows, delete_rows, hold_rows, select_objects
 from adkpg.keys import ScopeKey, SessionKey
@@ -101,12 +104,19 @@ def _moving() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
                     after=key,
                     limit=1,
                 )
-                yield _name(select_lines), query.statement, {}
+                hints: dict[str, Any] = {"app_name": str, "user_id": str, "session_id": str}
+                hints |= {f"after_{name}": query.statement.columns[name] for name in kind.order}
+                yield _name(select_lines), query.statement, {**hints, "limit": int}
         if kind.is_copied or kind.type in ("artifact", "artifact_chunk"):
             for copying in (insert_rows, select_same):
-                names = ("places", *(f"{name}s" for name in kind.columns))
-                lists: dict[str, Any] = dict.fromkeys(names, list[Any])
+                lists: dict[str, Any] = {"places": list[int]}
+                for name in kind.columns:
+                    lists[f"{name}s"] = list[_sent(kind.rule.table.columns[name])]  # type: ignore[misc] # of the column
                 yield _name(copying), copying(kind, []).statement, lists
+
+
+def _sent(column: Column[Any]) -> Any:
+    return str if isinstance(column.type, JSON | UUID) else column.type.python_type
 
 
 def _name(function: Any) -> str:

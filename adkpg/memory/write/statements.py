@@ -288,6 +288,15 @@ def erase_session_memories(*, app_name: str, user_id: str, session_id: str) -> Q
     """Erases a session's memories and what was drawn from them; no mark stays."""
 
 
+@_sql.query(
+    text="erase_memories",
+    which="m.session_id = :session_id AND m.event_id = :event_id",
+    marked="true",
+)
+def erase_event(*, app_name: str, user_id: str, session_id: str, event_id: str) -> Query[Erased]:
+    """Erases the memory of an event, as `delete_memories` does."""
+
+
 @_sql.query()
 def end_derived(
     *, app_name: str, user_id: str, origins: list[str], was: list[datetime | None]

@@ -7,6 +7,10 @@ is stored.
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal, TypedDict
+from uuid import UUID
+
+from sqlalchemy import Column
+from sqlalchemy.dialects.postgresql import UUID as SqlUuid
 
 from adkpg.queries import Queries, Query, Statement
 from adkpg.tooling.transfer.kinds import KINDS, Kind
@@ -85,9 +89,14 @@ def _lines(line: str, part: str | None, whose: Whose, *, following: bool) -> Sta
         columns=_columns(kind),
         wanted="\n  AND ".join(wanted) or "true",
     )
-    keys = {name: columns[name].type.python_type for name in order or ("app_name",)}
+    keys = {name: _python(columns[name]) for name in order or ("app_name",)}
     made: Any = TypedDict  # whose names mypy knows in advance alone
     return Statement(sql, made("Line", {**keys, "line": str}))
+
+
+def _python(column: Column[Any]) -> type:
+    kind: type = UUID if isinstance(column.type, SqlUuid) else column.type.python_type
+    return kind
 
 
 @_sql.query()

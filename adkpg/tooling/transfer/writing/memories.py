@@ -86,7 +86,7 @@ class MemoryWriter:
 
         async def work(transaction: Transaction) -> None:
             await transaction.fetch(memory_statements.lock_session(**key))
-            await transaction.fetch(statements.bury_event(**key, event_id=event_id))
+            await transaction.fetch(memory_statements.erase_event(**key, event_id=event_id))
             await transaction.fetch(
                 statements.insert_tombstone(**key, event_id=event_id, needed_at=tombstone.needed_at)
             )

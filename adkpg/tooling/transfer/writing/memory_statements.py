@@ -85,11 +85,6 @@ def insert_origins(
 
 
 @_sql.query()
-def bury_event(*, app_name: str, user_id: str, session_id: str, event_id: str) -> Query[Nothing]:
-    """Erases the memory of an event for good, with what was drawn from it; a tombstone stays."""
-
-
-@_sql.query()
 def insert_tombstone(
     *, app_name: str, user_id: str, session_id: str, event_id: str, needed_at: datetime
 ) -> Query[Nothing]:

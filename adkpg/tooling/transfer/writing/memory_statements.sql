@@ -55,46 +55,6 @@ JOIN {schema}.memories AS origin
   AND origin.memory_id = given.origin_id
 ON CONFLICT DO NOTHING;
 
--- name: bury_event
-WITH chosen AS (
-  SELECT app_name, user_id, memory_id, session_id, event_id
-  FROM {schema}.memories
-  WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id
-    AND event_id = :event_id
-  ORDER BY position
-  FOR UPDATE
-),
-tombstones AS (
-  INSERT INTO {schema}.memory_tombstones (app_name, user_id, session_id, event_id)
-  SELECT app_name, user_id, session_id, event_id
-  FROM chosen
-  ON CONFLICT DO NOTHING
-),
-drawn AS (
-  SELECT m.app_name, m.user_id, m.memory_id
-  FROM chosen AS c
-  JOIN {schema}.memory_provenance AS p
-    ON p.origin_id = c.memory_id AND p.app_name = c.app_name AND p.user_id = c.user_id
-  JOIN {schema}.memories AS m
-    ON m.memory_id = p.memory_id AND m.app_name = p.app_name AND m.user_id = p.user_id
-  -- In one order too: two sources may share facts.
-  ORDER BY m.position
-  FOR UPDATE OF m
-),
-gone AS (
-  SELECT app_name, user_id, memory_id FROM chosen
-  UNION ALL
-  SELECT app_name, user_id, memory_id FROM drawn
-),
-erased AS (
-  -- Words, vectors and jobs go with their memory, by a trigger and foreign keys.
-  DELETE FROM {schema}.memories AS m
-  USING gone AS g
-  WHERE m.memory_id = g.memory_id AND m.app_name = g.app_name AND m.user_id = g.user_id
-  RETURNING m.memory_id
-)
-SELECT count(*) AS erased FROM erased;
-
 -- name: insert_tombstone
 INSERT INTO {schema}.memory_tombstones AS t (app_name, user_id, session_id, event_id, needed_at)
 VALUES (:app_name, :user_id, :session_id, :event_id, :needed_at)
