@@ -13,7 +13,7 @@
               + DatabaseUnavailable         no connection, or it was cut
               + Busy                        locks, timeouts, or no free connection in the pool
               + ReadOnly                    the server takes no writes: a standby
-              + DiskFull                    the server has no space left
+              + DiskFull                    the server, or the object store, has no space left
           + PermissionDenied                the role, or the scope, may not do this
           + ConstraintViolated              a key or constraint refused a row
           + SchemaError                     the tables are not what this version expects
@@ -189,7 +189,7 @@ class ReadOnly(RetryableError):
 
 
 class DiskFull(RetryableError):
-    """The server has no space left on its disk."""
+    """The server has no space left on its disk, or the object store of large files has none."""
 
     public = "The service has no room for more; try again later."
 

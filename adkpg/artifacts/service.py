@@ -125,6 +125,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
           SessionNotFound: Its session was deleted, or its person was forgotten, while it was saved;
             nothing was.
           ArtifactGone: The same, of a file that is the user's own.
+          DiskFull: The object store, or the server, has no room for it; nothing of it stays.
           ArtifactStoreError: The object store refused it, or is another database's.
         """
         where = place(app_name, user_id, filename, session_id)

@@ -4,6 +4,8 @@ An object is written before its row and removed after it, so a row's object is a
 """
 
 import asyncio
+import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -11,10 +13,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC
 from io import BytesIO
 from typing import IO, Any, TypeVar
+from uuid import uuid4
 
 from google.adk.platform import time as platform_time
 
-from adkpg.errors import ArtifactGone, ArtifactStoreError, ConfigurationError
+from adkpg.errors import ArtifactGone, ArtifactStoreError, ConfigurationError, DiskFull
 from adkpg.settings import Settings
 from adkpg.timestamps import clamped
 
@@ -22,6 +25,7 @@ T = TypeVar("T")
 
 _PART = 1_048_576
 _CLAIM = "adkpg-claim"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DAY = re.compile("[0-9]{8}")
 _OBJECT = re.compile(r"[0-9]{8}/(?!\.{1,2}\Z)[^/\\\x00-\x1f]+")
 
@@ -65,12 +69,13 @@ class ObjectStore:
         return None if url is None else cls(url.get_secret_value())
 
     async def write(self, location: str, file: IO[bytes]) -> None:
-        """Writes an object, of a file from its beginning.
+        """Writes an object, of a file from its beginning: whole, or nothing of it stays.
 
         Raises:
+          DiskFull: The store has no room for it.
           ArtifactStoreError: The store refused it.
         """
-        await self._done(lambda: self._copy(file, self._path(location)))
+        await self._done(lambda: self._copy(file, self._path(location), location))
 
     async def read(self, location: str) -> AsyncIterator[bytes]:
         """Yields the bytes of an object.
@@ -132,20 +137,32 @@ class ObjectStore:
         return await self._done(read)
 
     async def write_claim(self, token: str) -> None:
-        """Writes whose the folder is from now on.
+        """Writes whose the folder is from now on; until then it stays whose it was.
 
         Raises:
+          DiskFull: The store has no room for it.
           ArtifactStoreError: The store refused it.
         """
         file = BytesIO(token.encode())
-        await self._done(lambda: self._copy(file, self._within(_CLAIM)))
+        await self._done(lambda: self._copy(file, self._within(_CLAIM), _CLAIM))
 
-    def _copy(self, file: IO[bytes], path: str) -> None:
+    def _copy(self, file: IO[bytes], path: str, name: str) -> None:
+        """Writes a file whole, or leaves what was there and takes no room."""
         self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
         file.seek(0)
-        with self._files.open(path, "wb") as target:
-            while part := file.read(_PART):
-                target.write(part)
+        # Other stores show a file once it is whole, and keep what it replaces until then.
+        unfinished = self._within(f"{name}.{uuid4().hex}.part") if self._is_local else path
+        try:
+            with self._files.open(unfinished, "wb") as target:
+                while part := file.read(_PART):
+                    target.write(part)
+            if self._is_local:
+                os.replace(unfinished, path)
+        except Exception:
+            if self._is_local or name != _CLAIM:
+                with contextlib.suppress(Exception):  # the cause of the failure says more
+                    self._files.rm_file(unfinished)
+            raise
 
     def _names(self, path: str) -> list[str]:
         self._files.invalidate_cache()
@@ -185,6 +202,12 @@ class ObjectStore:
         except ArtifactStoreError:
             raise
         except Exception as exc:
+            if getattr(exc, "errno", None) in _FULL:
+                raise DiskFull(
+                    "The object store that ADKPG_ARTIFACT_STORE names is full, and nothing was "
+                    "saved; make room there, then try again.",
+                    written=False,
+                ) from exc
             raise ArtifactStoreError(
                 f"The object store refused a file ({type(exc).__name__}); see the cause, and try "
                 "again."
