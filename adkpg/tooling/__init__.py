@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from adkpg.tooling import (  # noqa: F401 - so that type checkers know adkpg.tooling.models
-        audit,
         console,
         evaluation,
         models,
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
         transfer,
     )
 else:
-    _PACKAGES = ("audit", "console", "evaluation", "models", "operations", "testing", "transfer")
 
     def __getattr__(name):
         if name in _PACKAGES:
