@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         transfer,
     )
 else:
+    _PACKAGES = ("console", "evaluation", "models", "operations", "testing", "transfer")
 
     def __getattr__(name):
         if name in _PACKAGES:
