@@ -52,6 +52,6 @@ async def test_an_import_shows_its_rate_and_the_time_left(
     assert code == 0, shown
     bars = [line for line in re.split(r"[\r\n]+", shown) if "events" in line and "/s" in line]
     assert bars, shown  # how often it is drawn before the end is the clock's affair
-    assert re.fullmatch(r"Comparing .* 100% 8 events [\d,]+/s 0:00:00\s*", bars[-1])
+    assert re.fullmatch(r"Importing .* 100% 8 events [\d,]+/s 0:00:00\s*", bars[-1])
     assert all(len(line) <= 100 for line in bars)
     assert "sessions created        4" in shown

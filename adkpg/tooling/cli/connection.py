@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import click
 
 import adkpg
-from adkpg.audit import acting_as
 
 T = TypeVar("T")
 
@@ -70,6 +69,8 @@ def run(url: str | None, call: Callable[[adkpg.Database], Awaitable[T]]) -> T:
             return await call(database)
 
     # A command is an operator's.
+    from adkpg.audit import acting_as
+
     with adkpg.every_scope(), acting_as(f"{_account()} (command line)"):
         return asyncio.run(opened())
 
