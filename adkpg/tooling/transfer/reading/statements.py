@@ -19,11 +19,17 @@ Whose = Literal["app", "user", "session"]
 """Of what a statement is: all of an app, what one user has, or what belongs to one session."""
 
 
-def _columns(kind: Kind) -> str:
-    return ", ".join(f"{kind.spelled.get(name, f't.{name}')} AS {name}" for name in kind.columns)
+def _line(kind: Kind) -> str:
+    """Returns SQL of a line's text. A row of a subquery would do, but not on a cluster."""
+    columns = {name: kind.spelled.get(name, f"t.{name}") for name in kind.columns}
+    values = "".join(
+        f""", ',"{name}":', coalesce(to_json({sql})::text, 'null')"""
+        for name, sql in columns.items()
+    )
+    return f"""concat('{{"type":"{kind.type}"'{values}, '}}')"""
 
 
-_sql = Queries(__file__, columns=_columns(KINDS["event"]))
+_sql = Queries(__file__, line=_line(KINDS["event"]))
 
 
 class EventLine(TypedDict):
@@ -85,8 +91,7 @@ def _lines(line: str, part: str | None, whose: Whose, *, following: bool) -> Sta
         "select_lines",
         keys=", ".join(f"t.{name}" for name in order or ("app_name",)),
         table=kind.rule.table.name,
-        type=kind.type,
-        columns=_columns(kind),
+        line=_line(kind),
         wanted="\n  AND ".join(wanted) or "true",
     )
     keys = {name: _python(columns[name]) for name in order or ("app_name",)}
