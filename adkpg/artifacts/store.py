@@ -158,7 +158,7 @@ class ObjectStore:
                     target.write(part)
             if self._is_local:
                 os.replace(unfinished, path)
-        except Exception:
+        except Exception:  # each kind of store raises its own; it goes on to the caller
             if self._is_local or name != _CLAIM:
                 with contextlib.suppress(Exception):  # the cause of the failure says more
                     self._files.rm_file(unfinished)

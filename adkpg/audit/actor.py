@@ -12,7 +12,7 @@ def acting_as(actor: str) -> Iterator[None]:
     """Names who makes the changes inside; tasks that are started there take the name along.
 
     A web application enters it for each request, with the user that it has authenticated. The
-    console and the command line do so. Changes that nobody is named for are the ``library``'s.
+    console and the command line do so. Without it, the audit says ``library``.
 
     Args:
       actor: Their name; of a longer one the first 200 characters are noted.

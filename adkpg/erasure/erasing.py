@@ -87,7 +87,7 @@ async def forget(
 
     Sessions, events, the user's state, saved files, memories of every kind with their words,
     vectors, provenance and pending work, and the marks of deleted memories go in one transaction.
-    Whoever is writing is waited for, and what they wrote goes too: appends, ingests and workers
+    It waits for writers, and erases their rows, too: those of appends, ingests and workers
     that began before. An append that comes later raises `SessionNotFound`, and a worker finds
     nothing to add to. What a caller gives to memory afterwards is stored like anything new. The
     state that all users of the app share is left alone.
@@ -161,7 +161,7 @@ async def forget_session(
 ) -> None:
     """Erases a session, its events and memories, and what was drawn from those; idempotent.
 
-    One transaction: whoever is writing to the session is waited for, and what they wrote goes too.
+    One transaction waits for writers of the session, and erases their rows, too.
     An append that comes later finds no session. Objects of its files go afterwards. The audit notes
     it in the same transaction, if there was something to erase.
 

@@ -168,9 +168,9 @@ async def prune(
 
 @traced_function(DELETE)
 async def erase_expired(database: Database) -> int:
-    """Erases everybody's expired memories for good, as `prune` does without other rules.
+    """Erases all users' expired memories for good, as `prune` does without other rules.
 
-    They are found through an index, whoever has them. What a writer holds is passed over, and not
+    An index finds those of all users. What a writer holds is passed over, and not
     waited for. Superseded facts are kept.
 
     Returns:

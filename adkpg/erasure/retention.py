@@ -59,7 +59,7 @@ async def prune_sessions(
     A session goes with its events and saved files, as by `delete_session`: what was remembered of
     it stays. Objects of its files go, too, unless the log says what was in the way. Batches of 100
     sessions, each a transaction of its own: it may be ended anywhere, and goes on the next time.
-    Sessions that somebody writes to are passed over until then. The audit notes it of the user that
+    Sessions that a writer holds are passed over until then. The audit notes it of the user that
     is named, or else of each app of which something is found.
 
     Args:

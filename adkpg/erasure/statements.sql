@@ -47,7 +47,7 @@ FROM deleted
 GROUP BY kind;
 
 -- name: delete_session
--- The marks of memories that were deleted from it stay for a while: whoever still has the session
+-- The marks of memories that were deleted from it stay for a while: a caller that still has the session
 -- may add it to memory once again.
 WITH ending AS (
   UPDATE {schema}.memory_tombstones

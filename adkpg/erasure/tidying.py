@@ -31,7 +31,7 @@ class Tidied:
 
 @traced_function(on("sessions"))
 async def tidy(database: Database) -> Tidied:
-    """Erases expired sessions, memories and results, old audit, and marks that nobody needs.
+    """Erases expired sessions, memories and results, old audit, and marks that are not needed.
 
     Idempotent. A worker does it every ten minutes. Batches of 500 rows, each found through an index
     and erased in a transaction of its own: it may be ended anywhere, and goes on the next time.

@@ -267,7 +267,7 @@ def forget_derived(*, app_name: str, user_id: str, positions: list[int]) -> Quer
 
 @_sql.query()
 def lock_free_positions(*, app_name: str, user_id: str, positions: list[int]) -> Query[Place]:
-    """Locks those of some memories that nobody is writing to."""
+    """Locks some memories, except those that a writer holds."""
 
 
 @_sql.query(text="erase_memories", which="m.memory_id = ANY (:memory_ids)", marked="true")

@@ -182,4 +182,4 @@ KINDS: Mapping[str, Kind] = {
     **_SPECIAL,
     **{line: _kind_of(rule) for line, rule in _RULES.items() if line not in _SPECIAL},
 }
-"""All of them, in the order of an export."""
+"""All of them. An export has files and sessions last."""

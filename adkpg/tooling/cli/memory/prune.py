@@ -56,7 +56,7 @@ def prune(
     Expired memories always go, others by the given rules, each with the facts and summaries that
     were drawn from it. Rows are deleted in short transactions. FADED counts those of --older-than
     and --max-importance, SURPLUS those above --max-memories, DRAWN what was drawn from the others.
-    Of what the app knows for all its users, only expired and superseded memories go.
+    Memories of the app itself go only if they expired or were superseded.
 
     \b
     Example:

@@ -42,7 +42,7 @@ async def audit(
     """List who changed what by hand, newest first.
 
     USER is empty if the app's own rows were changed, or if the person was forgotten. OUTCOME is
-    done, the error that ended the change, or begun if nobody knows how it ended.
+    done, the error that ended the change, or begun if its end is not known.
 
     \b
     Example:

@@ -33,10 +33,11 @@ class ArtifactWriter:
     async def add(self, record: ArtifactRecord | ChunkRecord) -> None:
         """Adds a version, or some bytes of the one before."""
         if isinstance(record, ArtifactRecord):
-            if len(self._files) >= _FILES:
+            if len(self._files) >= _FILES or self._bytes >= _BYTES:
                 await self.flush()
             self._current = record
             self._files.append(record)
+            self._bytes += len(record.part) + len(record.custom_metadata)
             return
         if self._current is None or not self._current.has(record):
             self._report.miss(

@@ -105,6 +105,12 @@ class _Open:
     written: int = 0
     remembered: int = 0
 
+    @property
+    def size(self) -> int:
+        """How many characters wait to be written."""
+        payloads = sum(len(event.payload) for _, event in self.rows)
+        return len(self.state) + len(self.initial or "") + payloads
+
     def went(self) -> None:
         """Goes on after the rows that were written."""
         self.rows, self.before, self.first = [], self.seq, False
@@ -214,6 +220,7 @@ class SessionWriter:
             self._miss(record, None, str(exc))
             return
         self._open = _Open(record, state, begun)
+        self._characters += self._open.size
 
     def _own(self, record: SessionRecord, state: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the keys of a state that are the session's own; notes those of an app or user."""
@@ -279,7 +286,8 @@ class SessionWriter:
                 self._held = None
                 await self._stack.aclose()  # commits
             self._finish(session)
-        if len(self._waiting) >= (_REMEMBERED if self._remember else _SESSIONS):
+        most = _REMEMBERED if self._remember else _SESSIONS
+        if len(self._waiting) >= most or self._is_full():
             await self._write_waiting()
 
     async def flush(self) -> None:
@@ -325,7 +333,7 @@ class SessionWriter:
         waiting, self._waiting = self._waiting, []
         for session in waiting:
             self._events -= len(session.rows)
-            self._characters -= sum(len(event.payload) for _, event in session.rows)
+            self._characters -= session.size
             self._without_doubles(session, set())
         # One session may come twice, such as from two exports; then they come in turn.
         while waiting:
