@@ -61,6 +61,7 @@ class MemoryWriter:
         self._scope = scope
         self._waiting[memory_id] = record
         self._characters += len(record.body) + len(record.content)
+        self._characters += len(str(record.custom_metadata)) + len(str(record.topics))
 
     def _miss(self, record: MemoryRecord, reason: str) -> None:
         user_id = None if record.user_id == APP_WIDE else record.user_id

@@ -12,6 +12,7 @@ from adkpg.tooling.transfer.writing import row_statements as statements
 from adkpg.tooling.transfer.writing.refusals import written
 
 _BATCH = 200
+_CHARACTERS = 4_000_000
 
 
 class RowWriter:
@@ -32,17 +33,21 @@ class RowWriter:
         self._kind = kind
         self._writing = writing
         self._waiting: dict[tuple[Any, ...], Any] = {}
+        self._characters = 0
 
     async def add(self, record: Any) -> None:
         """Adds a record."""
         key = tuple(getattr(record, name) for name in self._kind.rule.key)
-        if key in self._waiting or len(self._waiting) >= _BATCH:
+        full = len(self._waiting) >= _BATCH or self._characters >= _CHARACTERS
+        if full or key in self._waiting:
             await self.flush()
         self._waiting[key] = record
+        self._characters += sum(len(str(value)) for value in vars(record).values())
 
     async def flush(self) -> None:
         """Writes what came so far."""
         records, self._waiting = [*self._waiting.values()], {}
+        self._characters = 0
         if not records or not self._writing:
             return
         refused: list[tuple[Any, str]] = []
