@@ -122,6 +122,7 @@ RULES = (
                 "expires",
                 "invocation_holder",
                 "invocation_expires_at",
+                "invocation_lease_s",
                 "watched_until",
             }
         ),

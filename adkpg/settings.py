@@ -208,6 +208,12 @@ class Settings(BaseSettings):
         description="How long a session stays taken by an invocation whose process is gone, in "
         "seconds; one that runs renews it three times as often.",
     )
+    invocation_timeout_s: float = Field(
+        default=60,
+        ge=0,
+        description="How long a run waits for its turn in a session, in seconds, unless the call "
+        "says it; then it is refused (`Busy`, 503).",
+    )
     remember: bool | Literal["redacted"] = Field(
         default=False,
         description="Whether appends remember what is said: `true`, or `redacted`, without keys, "

@@ -156,6 +156,12 @@ sessions = Table(
         comment="When another may take its place; NULL if none runs. In no index.",
     ),
     Column(
+        "invocation_lease_s",
+        REAL,
+        nullable=True,
+        comment="How long its lease is, in seconds, whatever the clock says since.",
+    ),
+    Column(
         "initial_state",
         JSONB,
         nullable=True,

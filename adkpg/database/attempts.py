@@ -32,6 +32,7 @@ class Policy:
       apart: Whether a connection outside of the pool is opened for the call.
       races: Whether a call that lost a race to others is repeated here; else by the caller.
       waits_for_nodes: Whether the call is repeated while a node of a cluster is away.
+      in_turn: Whether the context's runs must have their sessions still, if it writes.
       budget_s: For how many seconds it is repeated; None: for ``ADKPG_RETRY_TIMEOUT_S``.
     """
 
@@ -40,11 +41,15 @@ class Policy:
     apart: bool = False
     races: bool = True
     waits_for_nodes: bool = True
+    in_turn: bool = True
     budget_s: float | None = None
 
 
 CALL = Policy()
 """A call of a service."""
+
+COMPARED = Policy(in_turn=False)
+"""A call whose own statement compares the run that it belongs to, if that matters."""
 
 WITHOUT_RACES = Policy(races=False)
 """A call that looks again by itself after it lost a race."""

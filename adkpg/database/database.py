@@ -20,6 +20,7 @@ from adkpg.errors import ConfigurationError
 from adkpg.interface.internal import internal
 from adkpg.outages.breaker import Breakers
 from adkpg.outages.cancellation import uninterrupted
+from adkpg.outages.heart import Heart
 from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
 
@@ -68,6 +69,7 @@ class Database(Closes):
       settings: As given, or those of the environment.
       captures: Whether appends remember through services that were not told themselves.
       breakers: Of the embedders and extractors that its services ask.
+      heart: Gives signs of life of the runs that have their turn.
       place: Where it is, in the attributes of OpenTelemetry's spans.
 
     Raises:
@@ -111,6 +113,7 @@ class Database(Closes):
         self.place = self.connections.place
         self.breakers = Breakers()
         self.keepers = Keepers()
+        self.heart = Heart()
         self.standby: Runner | None = None
         if read_url is None and self.settings.read_url is not None and not embedded:
             read_url = self.settings.read_url.get_secret_value()

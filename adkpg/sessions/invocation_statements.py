@@ -2,10 +2,12 @@
 
 One row decides who may run, the session's: it names the holder, whose appends compare it in the
 statement that moves the revision. A holder is a token of one attempt to run; one whose lease lapsed
-has the session until another begins. Waiters only say who comes first. Locks are taken in the order
-session, waiters, results.
+has the session until another begins. Clocks of servers go back: a lease says how long it is, and
+whoever waits sees it unrenewed for that long. Waiters only say who comes first. Locks are taken in
+the order session, waiters, results.
 """
 
+from datetime import datetime
 from typing import TypedDict
 
 from adkpg.queries import Nothing, Queries, Query
@@ -17,13 +19,15 @@ class Begun(TypedDict):
     """Whether the session was taken, and how many wait for longer.
 
     `done` says whether an invocation with the key has finished, and `result` with what, as JSON
-    text.
+    text. `holds_until` is the end of the present holder's lease, of so many seconds.
     """
 
     taken: bool
     ahead: int
     done: bool
     result: str | None
+    holds_until: datetime | None
+    lease_s: float
 
 
 class Ended(TypedDict):
@@ -34,9 +38,18 @@ class Ended(TypedDict):
 
 @_sql.query()
 def begin(
-    *, app_name: str, user_id: str, session_id: str, holder: str, key: str | None, lease_s: float
+    *,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    holder: str,
+    key: str | None,
+    lease_s: float,
+    unrenewed: datetime | None,
 ) -> Query[Begun]:
     """Takes the session if it is free and nobody waits for longer; else waits in line.
+
+    It is free, too, if the lease that ends at `unrenewed` was not renewed since.
 
     Whoever asks again with the same holder has it still. Nothing is taken if an invocation with the
     key, where one is given, has finished. No row if the session does not exist.

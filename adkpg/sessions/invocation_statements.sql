@@ -1,6 +1,6 @@
 -- name: begin
 WITH before AS (
-  SELECT invocation_holder, invocation_expires_at
+  SELECT invocation_holder, invocation_expires_at, invocation_lease_s
   FROM {schema}.sessions
   WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id
     AND (expires_at IS NULL OR expires_at > now())
@@ -22,14 +22,16 @@ ahead AS (
   FROM {schema}.invocation_waiters AS w
   LEFT JOIN own ON true
   WHERE w.app_name = :app_name AND w.user_id = :user_id AND w.session_id = :session_id
-    -- Who has stopped asking is passed over.
-    AND w.holder <> :holder AND w.seen_at > now() - interval '2 seconds'
+    -- Who has stopped asking is passed over, also if the clock has gone back since.
+    AND w.holder <> :holder
+    AND w.seen_at BETWEEN now() - interval '2 seconds' AND now() + interval '2 seconds'
     AND (own.holder IS NULL OR (w.since, w.holder) < (own.since, own.holder))
 ),
 taken AS (
   UPDATE {schema}.sessions AS s
   SET invocation_holder = :holder,
-    invocation_expires_at = now() + make_interval(secs => :lease_s)
+    invocation_expires_at = now() + make_interval(secs => :lease_s),
+    invocation_lease_s = :lease_s
   FROM before
   WHERE s.app_name = :app_name AND s.user_id = :user_id AND s.session_id = :session_id
     -- Whoever was waited for may have finished this key, which the snapshot cannot show.
@@ -37,8 +39,10 @@ taken AS (
     AND s.invocation_expires_at IS NOT DISTINCT FROM before.invocation_expires_at
     AND (
       s.invocation_holder = :holder AND s.invocation_expires_at IS NOT NULL
-      OR (s.invocation_expires_at IS NULL OR s.invocation_expires_at <= now())
-        AND NOT EXISTS (SELECT FROM ahead)
+      OR (
+        s.invocation_expires_at IS NULL OR s.invocation_expires_at <= now()
+        OR s.invocation_expires_at = :unrenewed
+      ) AND NOT EXISTS (SELECT FROM ahead)
     )
     AND NOT EXISTS (SELECT FROM done)
   RETURNING s.session_id
@@ -54,11 +58,16 @@ waits AS (
 left_line AS (
   DELETE FROM {schema}.invocation_waiters
   WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id
-    AND (holder = :holder OR seen_at < now() - interval '60 seconds')
+    AND (
+      holder = :holder
+      OR seen_at NOT BETWEEN now() - interval '60 seconds' AND now() + interval '60 seconds'
+    )
     AND (EXISTS (SELECT FROM taken) OR EXISTS (SELECT FROM done))
 )
 SELECT EXISTS (SELECT FROM taken) AS taken, (SELECT count(*) FROM ahead) AS ahead,
-  EXISTS (SELECT FROM done) AS done, (SELECT result FROM done) AS result
+  EXISTS (SELECT FROM done) AS done, (SELECT result FROM done) AS result,
+  before.invocation_expires_at AS holds_until,
+  coalesce(before.invocation_lease_s, :lease_s) AS lease_s
 FROM before;
 
 -- name: renew

@@ -2,18 +2,19 @@
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
-from types import MappingProxyType
+from datetime import datetime
 from typing import Any
 
 from google.adk.platform import uuid as platform_uuid
 
-from adkpg import jsontext
-from adkpg.database import Database
+from adkpg import jsontext, turns
+from adkpg.database import COMPARED, Database
 from adkpg.errors import (
     Busy,
     ConfigurationError,
@@ -23,7 +24,7 @@ from adkpg.errors import (
     InvocationLost,
     SessionNotFound,
 )
-from adkpg.keys import SessionKey
+from adkpg.keys import SessionKey, require_storable
 from adkpg.outages.cancellation import uninterrupted
 from adkpg.sessions import invocation_statements as statements
 
@@ -36,11 +37,8 @@ _SHORTEST_PAUSE_S = 0.02
 _NEXT_PAUSE_S = 0.1  # at most, of who is next
 _LONGEST_PAUSE_S = 0.5
 _RESULT_TTL_S = 86_400.0
-
-_Place = tuple[str, str, str, str, str]
-_LEASES: ContextVar[Mapping[_Place, "_Lease"]] = ContextVar(
-    "adkpg_invocations", default=MappingProxyType({})
-)
+# Goes on while the machine sleeps, where the system has such a clock.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Invocation:
@@ -91,164 +89,237 @@ class Invocation:
         self.result, self._text = result, text
 
 
+def require_key(key: str) -> None:
+    """Refuses an idempotency key that cannot be stored.
+
+    Raises:
+      InvalidInput: It is empty, too long, or not text that Postgres can hold.
+    """
+    require_storable(key=key)
+    if not key:
+        raise InvalidInput("key='' is empty; give each request a key of its own, or None.")
+
+
+def lease_here(database: Database, place: SessionKey) -> "Lease | None":
+    """Returns the lease of the run in a session that this code belongs to; None if to none."""
+    for turn in turns.current((database.url, database.schema)):
+        if turn.place == place and isinstance(turn, Lease):
+            return turn
+    return None
+
+
 def holder_here(database: Database, place: SessionKey) -> str | None:
-    """Returns the token of the invocation of a session that this code runs in; None in none."""
-    leases = _LEASES.get()
-    lease = leases.get(_key_of(database, place)) if leases else None
-    return None if lease is None or lease.left() else lease.holder
+    """Returns the token of the run in a session that this code belongs to; None if to none."""
+    lease = lease_here(database, place)
+    return None if lease is None else lease.holder
 
 
 @asynccontextmanager
 async def invocation(
-    database: Database, place: SessionKey, *, timeout_s: float, key: str | None
+    database: Database, place: SessionKey, *, timeout_s: float | None, key: str | None
 ) -> AsyncIterator[Invocation]:
     """Yields when it is this one's turn; see `DatabaseSessionService.invocation`."""
-    lease = _Lease(database, place, key)
+    lease = Lease(database, place, key)
     begun = await lease.begin(timeout_s)
-    result = jsontext.read(begun["result"]) if begun["done"] else None
-    run = Invocation(done=begun["done"], result=result)
-    # Not reset by a token: a generator may be closed in another context than it began in.
-    outer = _LEASES.get()
-    _LEASES.set({**outer, _key_of(database, place): lease})
-    heart = None if run.done else asyncio.create_task(lease.keep())
-    try:
-        yield run
-    except BaseException:
-        if heart is not None:
-            await uninterrupted(lease.release(heart))
-        raise
-    else:
-        if heart is not None:
-            await uninterrupted(lease.release(heart, run._text))
-    finally:
-        lease.ended = True
-        _LEASES.set(outer)
+    run = Invocation(done=begun["done"], result=jsontext.read(begun["result"] or "null"))
+    with turns.within((lease,)):
+        try:
+            yield run
+        except BaseException:
+            await uninterrupted(lease.release())
+            raise
+        else:
+            await uninterrupted(lease.release(run._text))
 
 
-def _key_of(database: Database, place: SessionKey) -> _Place:
-    return (
-        database.url,
-        database.schema,
-        place["app_name"],
-        place["user_id"],
-        place["session_id"],
-    )
+class Lease:
+    """One run's right to its session; it lapses unless it is renewed.
 
+    Args:
+      database: Where the session is.
+      place: The session.
+      key: The run's idempotency key, if it has one.
 
-class _Lease:
-    """One invocation's right to run; it lapses unless it is renewed."""
+    Attributes:
+      holder: The token of this attempt to run.
+      where: As for `turns.Turn`.
+      place: As for `turns.Turn`.
+      ended: As for `turns.Turn`.
+    """
 
     def __init__(self, database: Database, place: SessionKey, key: str | None) -> None:
         self.holder = platform_uuid.new_uuid()
+        self.where: turns.Where = (database.url, database.schema)
         self.ended = False
-        self._task = asyncio.current_task()
         self._database = database
+        self.place: Mapping[str, object] = {**place}
         self._place = place
         self._key = key
         self._lease_s = database.settings.invocation_lease_s
+        self._lost: InvocationLost | None = None
+        self._lasts_until = -math.inf
+        self._heart: Future[None] | None = None
 
-    def left(self) -> bool:
-        """Whether its own task goes on after it, where closing a generator could not tell."""
-        return self.ended and asyncio.current_task() is self._task
+    async def begin(self, timeout_s: float | None) -> statements.Begun:
+        """Waits for its turn, asking again after pauses; a cancelled one leaves the line.
 
-    async def begin(self, timeout_s: float) -> Any:
-        """Waits for its turn, asking again after pauses; a cancelled one leaves the line."""
+        It has its turn when the session is free, or its holder gives no sign of life for as long
+        as that one's lease: by the server's clock, or, should that go back, by one's own.
+
+        Args:
+          timeout_s: Longest wait, in seconds; None is ``ADKPG_INVOCATION_TIMEOUT_S``.
+
+        Raises:
+          Busy: Its turn did not come in time.
+          SessionNotFound: There is no such session.
+        """
+        if timeout_s is None:
+            timeout_s = self._database.settings.invocation_timeout_s
         until = time.monotonic() + timeout_s
         pause_s = _SHORTEST_PAUSE_S
+        seen: datetime | None = None
+        seen_at = 0.0
+        silent = False
         try:
             while True:
-                row = await uninterrupted(self._ask())
+                row = await uninterrupted(self._ask(seen if silent else None))
                 if row["taken"] or row["done"]:
-                    return row
-                left_s = until - time.monotonic()
+                    break
+                now = time.monotonic()
+                if row["holds_until"] != seen:
+                    seen, seen_at = row["holds_until"], now
+                silent = now - seen_at > row["lease_s"]
+                left_s = until - now
                 if left_s <= 0:
-                    raise Busy(
-                        f"Session {self._place['session_id']} is busy: another invocation ran in "
-                        f"it for {timeout_s:g} s; try again later, or raise timeout_s.",
-                        written=False,
-                        public=f"Session {self._place['session_id']} is busy; try again later.",
-                    )
+                    raise self._busy(timeout_s)
                 longest_s = _LONGEST_PAUSE_S if row["ahead"] else _NEXT_PAUSE_S
                 pause_s = min(1.5 * pause_s, longest_s)
                 await asyncio.sleep(min(random.uniform(0.5, 1) * pause_s, left_s))
         except (asyncio.CancelledError, Busy):
             await uninterrupted(self.release())
             raise
+        if row["done"]:
+            self._lost = _answered(self._place["session_id"])
+        else:
+            # In a thread, since what the run does may keep this loop from turning.
+            self._heart = self._database.heart.run(self._keep())
+        return row
 
-    async def keep(self) -> None:
-        """Renews the lease until it is cancelled, or another has taken its place."""
-        while True:
-            await asyncio.sleep(self._lease_s / 3)
-            try:
-                row = await self._database.run.fetch_one(
-                    statements.renew(**self._place, holder=self.holder, lease_s=self._lease_s)
-                )
-            except DatabaseError as exc:
-                logger.warning("The lease of an invocation was not renewed: %s", exc)
-                continue
-            if row is None:
-                logger.warning("Another invocation took session %s.", self._place["session_id"])
-                return
+    async def require(self) -> None:
+        """Raises unless it has its session still; asks the database only after its time.
 
-    async def release(
-        self, heart: asyncio.Task[None] | None = None, result: str | None = None
-    ) -> None:
-        """Lets the next one run.
+        Raises:
+          InvocationLost: Another has taken its place.
+        """
+        if self._lost is None and time.clock_gettime(_CLOCK) >= self._lasts_until:
+            await self._renew()
+        if self._lost is not None:
+            raise self._lost
+
+    async def release(self, result: str | None = None) -> None:
+        """Lets the next one run, or leaves the line.
 
         If the database does not let it, the lease lapses, but a result that is not stored is an
         error.
 
         Args:
-          heart: What renews the lease.
           result: What is kept under the key, as JSON text; None if nothing has finished.
 
         Raises:
           DatabaseError: The result may not be stored.
           InvocationLost: Another had taken its place, so that the result is not stored.
         """
-        if heart is not None:
-            heart.cancel()
-            await asyncio.wait({heart})
-        if self._key is None:
-            result = None
         try:
-            row = await self._database.run.fetch_one(
+            if self._lost is None or self._heart is not None:
+                await self._end(None if self._key is None else result)
+        finally:
+            self.ended = True
+
+    async def _end(self, result: str | None) -> None:
+        if self._heart is not None:
+            self._heart.cancel()
+        try:
+            (row,) = await self._database.run.fetch(
                 statements.end(
                     **self._place,
                     holder=self.holder,
                     key=None if result is None else self._key,
                     result=result,
                     ttl_s=_RESULT_TTL_S,
-                )
+                ),
+                policy=COMPARED,
             )
         except DatabaseError as exc:
             if result is not None:
                 raise
             logger.warning("A session stays taken until its lease lapses: %s", exc)
             return
-        if result is not None and not (row and row["ended"]):
+        if result is not None and not row["ended"]:
             raise lost(self._place["session_id"])
 
-    async def _ask(self) -> Any:
+    async def _ask(self, unrenewed: datetime | None) -> statements.Begun:
+        asked_at = time.clock_gettime(_CLOCK)
         try:
-            row = await self._database.run.fetch_one(
+            rows = await self._database.run.fetch(
                 statements.begin(
-                    **self._place, holder=self.holder, key=self._key, lease_s=self._lease_s
-                )
+                    **self._place,
+                    holder=self.holder,
+                    key=self._key,
+                    lease_s=self._lease_s,
+                    unrenewed=unrenewed,
+                ),
+                policy=COMPARED,
             )
         except ConstraintViolated:  # it was deleted in the meantime
-            row = None
-        if row is None:
+            rows = []
+        if not rows:
             raise SessionNotFound(
                 f"Session {self._place['session_id']} not found; create it before its invocation."
             )
-        return row
+        self._lasts_until = asked_at + self._lease_s
+        return rows[0]
+
+    async def _keep(self) -> None:
+        """Renews the lease until it is cancelled, or another has taken its place."""
+        while self._lost is None:
+            await asyncio.sleep(self._lease_s / 3)
+            try:
+                await self._renew()
+            except DatabaseError as exc:
+                logger.warning("The lease of an invocation was not renewed: %s", exc)
+
+    async def _renew(self) -> None:
+        asked_at = time.clock_gettime(_CLOCK)
+        renewed = await self._database.run.fetch(
+            statements.renew(**self._place, holder=self.holder, lease_s=self._lease_s),
+            policy=COMPARED,
+        )
+        if renewed:
+            self._lasts_until = asked_at + self._lease_s
+        elif self._lost is None and not self.ended:
+            self._lost = lost(self._place["session_id"])
+            logger.warning("Another invocation took session %s.", self._place["session_id"])
+
+    def _busy(self, timeout_s: float) -> Busy:
+        return Busy(
+            f"Session {self._place['session_id']} is busy: another invocation ran in it for "
+            f"{timeout_s:g} s; try again later, or raise timeout_s or ADKPG_INVOCATION_TIMEOUT_S.",
+            written=False,
+            public=f"Session {self._place['session_id']} is busy; try again later.",
+        )
 
 
 def lost(session_id: str) -> InvocationLost:
     """Returns the error of an invocation that another has taken the place of."""
     return InvocationLost(
-        f"This invocation of session {session_id} has ended, or its lease lapsed and another has "
-        "begun; load the session again in a new one. What blocks the event loop keeps a lease from "
-        "being renewed: move it into a thread, or raise ADKPG_INVOCATION_LEASE_S."
+        f"This invocation of session {session_id} writes nothing more: its lease lapsed and "
+        "another has begun; load the session again in a new one. A process that stands still, or "
+        "cannot reach the database, for longer than ADKPG_INVOCATION_LEASE_S loses its session."
+    )
+
+
+def _answered(session_id: str) -> InvocationLost:
+    return InvocationLost(
+        f"An invocation of session {session_id} with this key has finished already, so that this "
+        "one writes nothing; answer with its result."
     )

@@ -1,7 +1,7 @@
 """DatabaseSessionService: ADK sessions that outlive the process."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import date, datetime, timedelta
 from typing import Any, Literal
 from uuid import uuid4
@@ -19,7 +19,7 @@ from google.adk.sessions.state import State
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg import jsontext
-from adkpg.database import Database, Source, Subject, UsesDatabase
+from adkpg.database import COMPARED, Database, Source, Subject, UsesDatabase
 from adkpg.erasure.erasing import delete_session, forget_session
 from adkpg.errors import (
     ConfigurationError,
@@ -52,6 +52,7 @@ from adkpg.sessions import (
 )
 from adkpg.sessions.append_queue import AppendQueues
 from adkpg.sessions.cache import Key, SharedEvents, again
+from adkpg.sessions.doors import Door, door_here
 from adkpg.sessions.expiry import expiry
 from adkpg.sessions.finding import FoundEvent
 from adkpg.sessions.history import History
@@ -190,17 +191,33 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             `expire_time` are given, or one that cannot be; nothing was written.
         """
         session_id = _stripped(session_id) or platform_uuid.new_uuid()
+        place: SessionKey = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        door = door_here()
+        if door is None or not door.lacks(place):
+            return await self._create(place, state, ttl, expire_time)
+        # The first messages of a session come at once: one of them creates it for all.
+        with suppress(SessionExists):
+            await self._create(place, state, ttl, expire_time)
+        found = await self._get_by(door, place)
+        if found is None:
+            raise SessionNotFound(f"Session {session_id} was deleted when just made; try again.")
+        return found
+
+    async def _create(
+        self,
+        place: SessionKey,
+        state: dict[str, Any] | None,
+        ttl: str | float | timedelta | None,
+        expire_time: date | str | float | None,
+    ) -> Session:
+        """Does what `create_session` says."""
+        app_name, user_id, session_id = place["app_name"], place["user_id"], place["session_id"]
         now = platform_time.get_time()
         end = expiry(ttl, expire_time, now)
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         delta = split(state)
         require_small(delta, self._database.settings)
         require_own(delta, self._database.settings)
-        place: SessionKey = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "session_id": session_id,
-        }
         incarnation = str(uuid4())
         create = statements.create_session(
             **place,
@@ -261,26 +278,45 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           config: ``after_timestamp`` keeps events at or after it (Unix seconds, inclusive);
             ``num_recent_events`` at most that many of them, the newest. The state is always whole.
             None is all events.
+
+        Raises:
+          Busy: A request that `adk.QueuedRuns` serves asks for its first session, and its turn did
+            not come in time.
         """
-        return await self._get(
-            app_name=app_name, user_id=user_id, session_id=session_id, config=config
-        )
+        session_id = _stripped(session_id)
+        if not session_id or not storable(
+            app_name=app_name, user_id=user_id, session_id=session_id
+        ):
+            return None
+        place: SessionKey = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        door = door_here()
+        if door is None:
+            return await self._get(**place, config=config)
+        return await self._get_by(door, place, config)
+
+    async def _get_by(
+        self, door: Door, place: SessionKey, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        """Reads a session when it is the turn of the request that asks for it first."""
+        while True:
+            await door.enter(self._database, place)
+            found = await self._get(**place, config=config)
+            if found is None:
+                return None
+            if not door.lacks(place):  # else it was made between the two
+                door.keep(found)
+                return found
 
     async def _get(
         self,
         *,
         app_name: str,
         user_id: str,
-        session_id: str | None,
+        session_id: str,
         config: GetSessionConfig | None = None,
         primary: bool = False,
     ) -> Session | None:
         """Does what `get_session` says; `primary` reads past any standby."""
-        session_id = _stripped(session_id)
-        if not session_id or not storable(
-            app_name=app_name, user_id=user_id, session_id=session_id
-        ):
-            return None
         place: SessionKey = {
             "app_name": app_name,
             "user_id": user_id,
@@ -749,7 +785,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         app_name: str,
         user_id: str,
         session_id: str,
-        timeout_s: float = 60,
+        timeout_s: float | None = None,
         key: str | None = None,
     ) -> AbstractAsyncContextManager[Invocation]:
         """Lets runs of an agent take turns in a session, across tasks, processes and machines.
@@ -759,15 +795,17 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             async with sessions.invocation(**place, timeout_s=60):
                 async for event in runner.run_async(...): ...
 
-        Taking the session and freeing it are one round trip each; whoever waits asks again some
-        times a second and holds nothing, whoever runs renews its lease
-        (``ADKPG_INVOCATION_LEASE_S``). Who came first runs first. What is appended to the session
-        within the block, also by tasks that it starts, is refused once another has taken its
-        place. Appends outside of any block are judged by their revision alone.
+        Taking the session and freeing it are one round trip each. Whoever waits asks again some
+        times a second and holds nothing. A thread renews the lease of whoever runs
+        (``ADKPG_INVOCATION_LEASE_S``), so that a blocked event loop loses nothing. Who came first
+        runs first. Once another has taken its place, the block writes nothing more to this
+        database, by whatever call, also in tasks that it has started. After the block, what goes
+        on of it writes where its revision allows, as do appends outside of any block.
 
         Args:
           session_id: Stripped of surrounding whitespace; the session must exist.
-          timeout_s: Longest wait for the turn, in seconds; 0 asks once.
+          timeout_s: Longest wait for the turn, in seconds; 0 asks once, and None is
+            ``ADKPG_INVOCATION_TIMEOUT_S``.
           key: An idempotency key: of all invocations of this session with the same, one finishes.
             The others wait for it, and are told that it is `done`, with its `result`, for
             a day. One that raises has not finished: the next runs.
@@ -780,9 +818,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             stored, and another may run.
         """
         session_id = _stripped(session_id)
-        require_storable(app_name=app_name, user_id=user_id, session_id=session_id, key=key)
-        if key == "":
-            raise InvalidInput("key='' is empty; give each request a key of its own, or None.")
+        require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
+        if key is not None:
+            invocations.require_key(key)
         place: SessionKey = {
             "app_name": app_name,
             "user_id": user_id,
@@ -807,8 +845,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             has lost events that it holds (a failover to an asynchronous standby, a restored
             backup), or the session was deleted and created again. Load it again.
           EventConflict: Another event with this id is stored in the session.
-          InvocationLost: It is awaited within an `invocation` of the session that has ended, or
-            lost it to another.
+          InvocationLost: It is awaited within an `invocation` that has lost the session to another.
           InvalidInput: A value cannot be stored, or the event or a state is too large; nothing was
             written, the session goes on.
         """
@@ -876,7 +913,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
     ) -> Event:
         """Appends an event, `again` if it was refused while storage was not where it is now."""
         try:
-            (appended,) = await self._database.run.fetch(append)
+            (appended,) = await self._database.run.fetch(append, policy=COMPARED)
             revision: int | None = appended["answer"]
         except ConstraintViolated as exc:
             if exc.constraint != EVENT_ID_KEY:

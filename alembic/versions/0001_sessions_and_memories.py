@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r35"
+revision = "0001r36"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -441,6 +441,12 @@ def upgrade() -> None:
             postgresql.TIMESTAMP(timezone=True),
             nullable=True,
             comment="When another may take its place; NULL if none runs. In no index.",
+        ),
+        sa.Column(
+            "invocation_lease_s",
+            sa.REAL(),
+            nullable=True,
+            comment="How long its lease is, in seconds, whatever the clock says since.",
         ),
         sa.Column(
             "initial_state",

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from adkpg import PgVectorMemoryService, errors
-from adkpg.adk import Probes, QueuedRuns, SessionService, register
+from adkpg.adk import Probes, QueuedRuns, register
 from adkpg.database.driver import translate
 from adkpg.database.installation import Installation
 from adkpg.database.runner import Runner
@@ -92,7 +92,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
             **{name: value for name, value in options.items() if name in known},
         )
     if request.param:
-        found.add_middleware(QueuedRuns, sessions=SessionService("adkpg://"))
+        found.add_middleware(QueuedRuns)
     found.add_middleware(Probes)
     return found
 

@@ -20,6 +20,7 @@ DERIVED = {
         "settled_at",
         "invocation_holder",
         "invocation_expires_at",
+        "invocation_lease_s",
         "watched_until",
     },
     "events": {"revision_token"},

@@ -1,15 +1,25 @@
 """Invocations take turns in a session, and one that lost its place writes nothing more."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import contextvars
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import anyio
 import asyncpg
 import pytest
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
+from google.genai import types
 
-from adkpg import Database, DatabaseSessionService, Settings
+from adkpg import (
+    Database,
+    DatabaseArtifactService,
+    DatabaseSessionService,
+    PgVectorMemoryService,
+    Settings,
+)
 from adkpg.errors import (
     Busy,
     ConfigurationError,
@@ -303,20 +313,34 @@ async def test_a_lease_is_renewed_while_its_run_lasts(
             await sessions.append_event(session, said("still mine"))
 
 
-async def test_what_outlives_its_block_is_refused(
+async def test_what_outlives_its_block_writes_where_its_revision_allows(
     sessions: DatabaseSessionService, session: Session
 ) -> None:
-    ended = asyncio.Event()
+    first, second, third = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def later() -> None:
-        await ended.wait()
-        await sessions.append_event(session, said("too late"))
+    async def later(mine: Session, text: str, begins: asyncio.Event) -> None:
+        await begins.wait()
+        await sessions.append_event(mine, said(text))
+
+    async def run_of_its_own() -> None:
+        await third.wait()
+        async with sessions.invocation(**PLACE):
+            await sessions.append_event(await stored(sessions), said("its own"))
 
     async with sessions.invocation(**PLACE):
-        task = asyncio.create_task(later())
-    ended.set()
-    with pytest.raises(InvocationLost, match="has ended"):
-        await task
+        await sessions.append_event(session, said("within"))
+        report = asyncio.create_task(later(session, "a report that took longer", first))
+        stale = asyncio.create_task(later(await stored(sessions), "too late", second))
+        own = asyncio.create_task(run_of_its_own())
+    first.set()
+    await report
+    second.set()
+    with pytest.raises(StaleSession, match="load it again") as caught:
+        await stale
+    assert not isinstance(caught.value, InvocationLost)
+    third.set()
+    await own
+    assert texts(await stored(sessions)) == ["within", "a report that took longer", "its own"]
 
 
 async def test_an_event_that_is_stored_already_is_accepted_from_a_late_holder(
@@ -482,3 +506,143 @@ async def test_without_a_key_no_result_is_stored(
         run.finish(1)
         assert run.result == 1
     assert await connection.fetchval("SELECT count(*) FROM invocation_results") == 0
+
+
+# Whatever the clock says, and whatever the event loop does
+
+
+async def test_a_dead_holder_is_passed_over_though_its_end_is_far_away(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    """The server's clock went back by an hour, by itself or by a failover."""
+    async with DatabaseSessionService(
+        database_url, settings=Settings(invocation_lease_s=0.3)
+    ) as sessions:
+        await sessions.create_session(**PLACE)
+        async with sessions.invocation(**PLACE, timeout_s=0):
+            pass
+        await connection.execute(
+            "UPDATE sessions SET invocation_expires_at = now() + interval '1 hour'"
+        )
+        await connection.execute(
+            "INSERT INTO invocation_waiters (app_name, user_id, session_id, holder, since, seen_at)"
+            " SELECT app_name, user_id, session_id, gen_random_uuid(), now(),"
+            " now() + interval '1 hour' FROM sessions"
+        )
+        async with sessions.invocation(**PLACE, timeout_s=30):
+            await sessions.append_event(await stored(sessions), said("goes on"))
+
+
+async def test_a_live_holder_keeps_its_session_though_its_end_is_far_away(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    async with DatabaseSessionService(
+        database_url, settings=Settings(invocation_lease_s=0.6)
+    ) as sessions:
+        session = await sessions.create_session(**PLACE)
+        async with sessions.invocation(**PLACE):
+            await connection.execute(
+                "UPDATE sessions SET invocation_expires_at = now() + interval '1 hour'"
+            )
+            with pytest.raises(Busy, match="ADKPG_INVOCATION_TIMEOUT_S"):
+                await sessions.invocation(**PLACE, timeout_s=2).__aenter__()
+            await sessions.append_event(session, said("still mine"))
+
+
+async def test_a_blocked_event_loop_loses_nothing(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    async with DatabaseSessionService(
+        database_url, settings=Settings(invocation_lease_s=0.5)
+    ) as sessions:
+        session = await sessions.create_session(**PLACE)
+        async with sessions.invocation(**PLACE):
+            waiting = asyncio.create_task(anext_of(sessions))
+            await until_waiting(connection, 1)
+            block_for(1.5)
+            await sessions.append_event(session, said("mine"))
+        await waiting
+
+
+def block_for(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+async def test_the_wait_is_a_setting(database_url: str) -> None:
+    settings = Settings(invocation_timeout_s=0)
+    async with DatabaseSessionService(database_url, settings=settings) as sessions:
+        await sessions.create_session(**PLACE)
+        async with sessions.invocation(**PLACE):
+            with pytest.raises(Busy, match="for 0 s"):
+                await sessions.invocation(**PLACE).__aenter__()
+
+
+WRITES: dict[str, Callable[[Database, Session], Awaitable[Any]]] = {
+    "append": lambda db, s: DatabaseSessionService(db).append_event(s, said("late")),
+    "merge": lambda db, s: DatabaseSessionService(db, on_conflict="merge").append_event(
+        s, said("late")
+    ),
+    "user's state": lambda db, s: DatabaseSessionService(db).update_state(
+        app_name=s.app_name, user_id=s.user_id, state_delta={"user:a": 1}
+    ),
+    "app's state": lambda db, s: DatabaseSessionService(db).update_state(
+        app_name=s.app_name, state_delta={"app:a": 1}
+    ),
+    "another session": lambda db, s: DatabaseSessionService(db).create_session(**USER),
+    "fork": lambda db, s: DatabaseSessionService(db).fork_session(**PLACE),
+    "deletion": lambda db, s: DatabaseSessionService(db).delete_session(**PLACE),
+    "file": lambda db, s: DatabaseArtifactService(db).save_artifact(
+        **PLACE, filename="f", artifact=types.Part(text="x")
+    ),
+    "deletion of files": lambda db, s: DatabaseArtifactService(db).delete_artifact(
+        **PLACE, filename="f"
+    ),
+    "memory": lambda db, s: memory_of(db).add_memory(
+        **USER, memories=[MemoryEntry(content=types.UserContent("x"))]
+    ),
+    "memories of the session": lambda db, s: memory_of(db).add_session_to_memory(s),
+    "deletion of memories": lambda db, s: memory_of(db).delete_memory(**USER, memory_id="x"),
+    "forgetting": lambda db, s: DatabaseSessionService(db).delete_session(**PLACE, forget=True),
+}
+
+
+def memory_of(database: Database) -> PgVectorMemoryService:
+    return PgVectorMemoryService(database, mode="text")
+
+
+async def test_a_run_that_lost_its_session_writes_nothing_more_by_whatever_call(
+    database_url: str, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(invocation_lease_s=0.3)
+    async with (
+        Database(database_url, settings=settings) as database,
+        Database(database_url) as others,
+    ):
+        sessions = DatabaseSessionService(database)
+        mine = await sessions.create_session(**PLACE)
+        await sessions.append_event(mine, said("in time"))
+        taken, over = asyncio.Event(), asyncio.Event()
+
+        async def next_one() -> None:
+            async with DatabaseSessionService(others).invocation(**PLACE):
+                taken.set()
+                await over.wait()
+
+        async with sessions.invocation(**PLACE):
+            task = asyncio.create_task(next_one(), context=contextvars.Context())
+            await until_waiting(connection, 1)
+            block_of_all = "UPDATE sessions SET invocation_expires_at = now()"
+            async with asyncio.timeout(30):
+                while not taken.is_set():  # the lease may be renewed before it is looked at
+                    await connection.execute(block_of_all)
+                    await asyncio.sleep(0.01)
+                while "took session s" not in caplog.text:
+                    await asyncio.sleep(0.01)
+            for what, write in WRITES.items():
+                caught = await asyncio.gather(write(database, mine), return_exceptions=True)
+                assert isinstance(caught[0], InvocationLost), (what, caught)
+            assert texts(await stored(sessions)) == ["in time"], "it may read"
+        over.set()
+        await task
+        for what in ("append", "user's state", "file", "memory"):
+            await WRITES[what](database, await stored(sessions))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import adkpg
-from adkpg import Database, DatabaseSessionService, Jobs, PgVectorMemoryService
+from adkpg import Database, Jobs, PgVectorMemoryService
 from adkpg.adk import MemoryPlugin, Probes, QueuedRuns
 from adkpg.audit import Audit
 from adkpg.embedding import (
@@ -94,11 +94,7 @@ SHOWN = "Database('postgresql://u:***@h/d')"
         (SavedQuestions(DATABASE), f"SavedQuestions({SHOWN})"),
         (MemoryPlugin(), "MemoryPlugin(None, name='memory')"),
         (Probes(None, databases=[DATABASE]), f"Probes(databases=[{SHOWN}], timeout_s=2)"),  # type: ignore[arg-type] # serves nothing
-        (
-            QueuedRuns(None, sessions=DatabaseSessionService(DATABASE)),  # type: ignore[arg-type] # serves nothing
-            f"QueuedRuns(sessions=DatabaseSessionService({SHOWN}, on_conflict='raise', "
-            "remember=False), timeout_s=60)",
-        ),
+        (QueuedRuns(None), "QueuedRuns(timeout_s=None)"),  # type: ignore[arg-type] # serves nothing
         (LoadMemoryTool(), "LoadMemoryTool(memory_service=None)"),
         (
             RememberTool(memory_service=PgVectorMemoryService(DATABASE, mode="text")),

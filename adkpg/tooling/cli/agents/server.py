@@ -146,7 +146,7 @@ def adk_app(*, host: str, session_service_uri: str, **options: Any) -> Starlette
     """
     from google.adk.cli.fast_api import get_fast_api_app
 
-    from adkpg.adk import Probes, QueuedRuns, SessionService, register
+    from adkpg.adk import Probes, QueuedRuns, register
     from adkpg.errors import AdkpgError
 
     register()
@@ -165,6 +165,6 @@ def adk_app(*, host: str, session_service_uri: str, **options: Any) -> Starlette
             "that has it, such as google-adk[a2a]."
         ) from exc
     if session_service_uri.startswith(_HERE):
-        app.add_middleware(QueuedRuns, sessions=SessionService(session_service_uri))
+        app.add_middleware(QueuedRuns)
     app.add_middleware(Probes)  # the last one added is asked first, and waits for no turn
     return app
