@@ -32,7 +32,7 @@ class Policy:
       apart: Whether a connection outside of the pool is opened for the call.
       races: Whether a call that lost a race to others is repeated here; else by the caller.
       waits_for_nodes: Whether the call is repeated while a node of a cluster is away.
-      in_turn: Whether the context's runs must have their sessions still, if it writes.
+      held: Whether the context's runs must have their sessions still, if it writes.
       budget_s: For how many seconds it is repeated; None: for ``ADKPG_RETRY_TIMEOUT_S``.
     """
 
@@ -41,14 +41,14 @@ class Policy:
     apart: bool = False
     races: bool = True
     waits_for_nodes: bool = True
-    in_turn: bool = True
+    held: bool = True
     budget_s: float | None = None
 
 
 CALL = Policy()
 """A call of a service."""
 
-COMPARED = Policy(in_turn=False)
+COMPARED = Policy(held=False)
 """A call whose own statement compares the run that it belongs to, if that matters."""
 
 WITHOUT_RACES = Policy(races=False)

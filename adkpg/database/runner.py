@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from adkpg import scopes, turns
+from adkpg import leases, scopes
 from adkpg.database import row_security, timeouts
 from adkpg.database.attempts import CALL, Attempt, Attempts, Policy
 from adkpg.database.connections import Connections
@@ -60,7 +60,7 @@ class Runner(Source):
         self._settings = connections.settings
         self._schema = connections.settings.database_schema
         self._place = connections.place if is_standby else None
-        self._where: turns.Where = (connections.url, self._schema)
+        self._where: leases.Where = (connections.url, self._schema)
         self._listeners = PerLoop(lambda: Listener(self._to_listen))
 
     async def fetch(
@@ -86,8 +86,8 @@ class Runner(Source):
           InvalidInput: A parameter cannot be stored.
           InvocationLost: It writes, and the run that it belongs to has lost its session.
         """
-        if policy.in_turn and query.statement.writes:
-            await turns.require(self._where)
+        if policy.held and query.statement.writes:
+            await leases.require(self._where)
         try:
             async for each in self._attempts(policy, attempt):
                 with each:
@@ -119,7 +119,7 @@ class Runner(Source):
           DatabaseError: The server refused a statement or the commit.
           InvocationLost: As for `fetch`.
         """
-        await turns.require(self._where)
+        await leases.require(self._where)
         async for each in self._attempts(policy, attempt):
             with each:
                 async with self._begun(each) as transaction:
@@ -190,7 +190,7 @@ class Runner(Source):
           DatabaseError: The server refused a statement or the commit.
           InvocationLost: As for `fetch`.
         """
-        await turns.require(self._where)
+        await leases.require(self._where)
         with Attempt(self.connections.url) as attempt:
             async with self._begun(attempt) as transaction:
                 yield transaction

@@ -14,7 +14,7 @@ from typing import Any
 
 from google.adk.sessions.session import Session
 
-from adkpg import jsontext, turns
+from adkpg import jsontext, leases
 from adkpg.database import Database
 from adkpg.errors import AdkpgError, RetryableError, SessionNotFound
 from adkpg.keys import SessionKey
@@ -73,7 +73,7 @@ class Door:
         outer = _DOOR.get()
         _DOOR.set(self)
         try:
-            with turns.within(self._held):
+            with leases.within(self._held):
                 yield
         finally:
             _DOOR.set(outer)

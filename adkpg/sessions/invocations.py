@@ -13,7 +13,7 @@ from typing import Any
 
 from google.adk.platform import uuid as platform_uuid
 
-from adkpg import jsontext, turns
+from adkpg import jsontext, leases
 from adkpg.database import COMPARED, Database
 from adkpg.errors import (
     Busy,
@@ -102,9 +102,9 @@ def require_key(key: str) -> None:
 
 def lease_here(database: Database, place: SessionKey) -> "Lease | None":
     """Returns the lease of the run in a session that this code belongs to; None if to none."""
-    for turn in turns.current((database.url, database.schema)):
-        if turn.place == place and isinstance(turn, Lease):
-            return turn
+    for lease in leases.current((database.url, database.schema)):
+        if lease.place == place and isinstance(lease, Lease):
+            return lease
     return None
 
 
@@ -122,7 +122,7 @@ async def invocation(
     lease = Lease(database, place, key)
     begun = await lease.begin(timeout_s)
     run = Invocation(done=begun["done"], result=jsontext.read(begun["result"] or "null"))
-    with turns.within((lease,)):
+    with leases.within((lease,)):
         try:
             yield run
         except BaseException:
@@ -142,14 +142,14 @@ class Lease:
 
     Attributes:
       holder: The token of this attempt to run.
-      where: As for `turns.Turn`.
-      place: As for `turns.Turn`.
-      ended: As for `turns.Turn`.
+      where: As for `leases.Held`.
+      place: As for `leases.Held`.
+      ended: As for `leases.Held`.
     """
 
     def __init__(self, database: Database, place: SessionKey, key: str | None) -> None:
         self.holder = platform_uuid.new_uuid()
-        self.where: turns.Where = (database.url, database.schema)
+        self.where: leases.Where = (database.url, database.schema)
         self.ended = False
         self._database = database
         self.place: Mapping[str, object] = {**place}

@@ -1,4 +1,4 @@
-"""Turns: the runs of agents that the calls of a context belong to.
+"""Leases: the runs of agents that the calls of a context belong to, and what they hold.
 
 The context (a ``ContextVar``) knows the runs that it is within; tasks and ``asyncio.to_thread``
 take them along. A run that another has taken the place of writes nothing more, by whatever call.
@@ -13,8 +13,8 @@ Where = tuple[str, str]
 """A database's address without password, and the schema."""
 
 
-class Turn(Protocol):
-    """A run's right to write in a session.
+class Held(Protocol):
+    """A run's lease of its session.
 
     Attributes:
       where: The database that it is about.
@@ -34,14 +34,14 @@ class Turn(Protocol):
         """
 
 
-_CURRENT: ContextVar[tuple[Sequence[Turn], ...]] = ContextVar("adkpg_turns", default=())
+_CURRENT: ContextVar[tuple[Sequence[Held], ...]] = ContextVar("adkpg_leases", default=())
 
 
 @contextmanager
-def within(turns: Sequence[Turn]) -> Iterator[None]:
-    """Lets what runs inside belong to some turns; a list may be given more of them later."""
+def within(leases: Sequence[Held]) -> Iterator[None]:
+    """Lets what runs inside belong to the runs of some leases; a list may get more of them."""
     before = _CURRENT.get()
-    _CURRENT.set((*before, turns))
+    _CURRENT.set((*before, leases))
     try:
         yield
     finally:
@@ -49,13 +49,13 @@ def within(turns: Sequence[Turn]) -> Iterator[None]:
         _CURRENT.set(before)
 
 
-def current(where: Where) -> list[Turn]:
-    """Returns the context's turns in a database that have not ended, the last one of a session."""
-    found: list[Turn] = []
-    for turns in reversed(_CURRENT.get()):
-        for turn in turns:
-            if turn.where == where and not turn.ended:
-                found += [] if any(turn.place == inner.place for inner in found) else [turn]
+def current(where: Where) -> list[Held]:
+    """Returns the leases of the context's runs in a database, the last of each session."""
+    found: list[Held] = []
+    for leases in reversed(_CURRENT.get()):
+        for lease in leases:
+            if lease.where == where and not lease.ended:
+                found += [] if any(lease.place == inner.place for inner in found) else [lease]
     return found
 
 
@@ -67,5 +67,5 @@ async def require(where: Where) -> None:
     Raises:
       InvocationLost: Another has taken the place of one.
     """
-    for turn in current(where):
-        await turn.require()
+    for lease in current(where):
+        await lease.require()
