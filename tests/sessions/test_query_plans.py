@@ -71,6 +71,7 @@ _PARAMETERS: dict[str, Any] = {
     "holder": "00000000-0000-0000-0000-000000000000",
     "key": "key 7",
     "lease_s": 30.0,
+    "unrenewed": None,
     "ttl_s": 30.0,
     "result": "null",
     "patterns": ["%word%"],
