@@ -22,7 +22,6 @@ from adkpg.database.migrating import migrations
 from adkpg.database.pools import LoopPools, Template, clone
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError
-from adkpg.loops import PerLoop
 from adkpg.settings import Settings
 from adkpg.telemetry import calls
 
@@ -98,8 +97,7 @@ class Connections:
         self._target: address.Address | None = None  # of the embedded server: once it runs
         self._connector: Connector | None = None
         self._pools = LoopPools()
-        self._doubted_at = self._dead_until = self._revived_at = -math.inf
-        self._reviving = PerLoop(asyncio.Lock)
+        self._doubted_at = self._dead_until = -math.inf
         self.closings = 0
 
     @property
@@ -377,30 +375,8 @@ class Connections:
             password=self._password,
             defaults=defaults,
             options=self._engine_options.get("connect_args"),
-            revive=None if self.server is None else self._revived,
+            bring_back=None if self.server is None else self.server.bring_back,
         )
-
-    async def _revived(self, since: float) -> bool:
-        """Brings the embedded server back, once for all connections that found it gone.
-
-        Args:
-          since: When the connection that failed was begun, in monotonic seconds.
-
-        Returns:
-          Whether there is a server again; False if this was closed.
-
-        Raises:
-          EmbeddedServerError: It cannot start, or its data are gone.
-        """
-        assert self.server is not None
-        async with self._reviving.here():
-            if self._revived_at < since and self._template is not None:
-                self.server.require_data()
-                await asyncio.to_thread(self.server.start)
-                self._revived_at = time.monotonic()
-            if self._template is None:  # closed meanwhile
-                await asyncio.to_thread(self.server.stop)
-        return self._template is not None
 
 
 def _place(url: str, schema: str) -> dict[str, str | int]:

@@ -5,7 +5,6 @@ import inspect
 import logging
 import os
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +47,7 @@ class Connector:
       password: In place of the address's.
       defaults: Of `asyncpg.connect`, over the settings.
       options: Of `asyncpg.connect`, or libpq's names of them, over everything else.
+      bring_back: Blocks until a server of our own runs again; called when a connection fails.
 
     Raises:
       ConfigurationError: One of the options is unknown.
@@ -61,10 +61,10 @@ class Connector:
         password: Password | None = None,
         defaults: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
-        revive: Callable[[float], Awaitable[bool]] | None = None,
+        bring_back: Callable[[], None] | None = None,
     ) -> None:
         self._target = target
-        self._revive = revive
+        self._bring_back = bring_back
         self._dsn = target.dsn
         self._options: dict[str, Any] = {
             "timeout": settings.connect_timeout_s,
@@ -131,12 +131,12 @@ class Connector:
           PasswordFailed: The caller's password function raised.
           EmbeddedServerError: The embedded server cannot be brought back.
         """
-        began = time.monotonic()
         try:
             return await self._connected()
-        except OSError:
-            if self._revive is None or not await self._revive(began):
+        except (OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError):
+            if self._bring_back is None:
                 raise
+        await asyncio.to_thread(self._bring_back)
         return await self._connected()
 
     async def _connected(self) -> asyncpg.Connection:

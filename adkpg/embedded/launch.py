@@ -62,8 +62,12 @@ class Launch:
         log_start = 0
         while True:
             postmaster = Postmaster.of(pgdata)
-            if postmaster is not None and postmaster.status == "ready":
+            if postmaster is not None and postmaster.accepts:
                 return postmaster
+            if postmaster is not None and postmaster.status in ("ready", "stopping"):
+                # Its socket was removed; or it waits for clients, such as this one, to leave.
+                postmaster.stop(self.deadline)
+                continue
             if postmaster is None and (launched is None or not process_runs(launched)):
                 if launched is not None and _ORPHANS not in (said := self._said(log_start)):
                     raise EmbeddedServerError(

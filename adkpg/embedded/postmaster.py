@@ -48,6 +48,11 @@ class Postmaster:
             return None
         return cls(int(lines[0]), Path(lines[4]), lines[7].strip())
 
+    @property
+    def accepts(self) -> bool:
+        """Whether it takes connections, and its socket is where clients look for it."""
+        return self.status == "ready" and (self.socket_dir / SOCKET_NAME).exists()
+
     def stop(self, deadline: float) -> None:
         """Stops the server (fast mode: clients are cut, all that was committed is on disk).
 

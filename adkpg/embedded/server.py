@@ -111,19 +111,6 @@ class EmbeddedServer:
         """
         Binaries.find()
 
-    def require_data(self) -> None:
-        """Refuses to begin anew where a server of ours has lost its data.
-
-        Raises:
-          EmbeddedServerError: They are gone.
-        """
-        directory = Directory.at(self._data_dir, os.environ)
-        if not directory.pgdata.exists():
-            raise EmbeddedServerError(
-                f"The embedded server's data in {directory.pgdata} are gone; put them back, or "
-                "start this process again to begin with an empty database."
-            )
-
     def start(self) -> "EmbeddedServer":
         """Starts the server or joins the one that runs, and waits until it answers.
 
@@ -139,7 +126,32 @@ class EmbeddedServer:
                 "The embedded server runs on Linux and macOS only; set ADKPG_DATABASE_URL to a "
                 "server of your own."
             )
-        with self._mutex, ExitStack() as undo:
+        with self._mutex:
+            self._start()
+        return self
+
+    def bring_back(self) -> None:
+        """Starts the server again if it went away; does nothing without a share in it.
+
+        Raises:
+          EmbeddedServerError: It cannot start again, or its data are gone.
+        """
+        with self._mutex:
+            share = self._share
+            if share is None:
+                return
+            pgdata = share.directory.pgdata
+            if not pgdata.exists():
+                raise EmbeddedServerError(
+                    f"The embedded server's data in {pgdata} are gone; put them back, or start "
+                    "this process again to begin with an empty database."
+                )
+            running = Postmaster.of(pgdata)
+            if share.pid != os.getpid() or running is None or not running.accepts:
+                self._start()
+
+    def _start(self) -> None:
+        with ExitStack() as undo:
             deadline = time.monotonic() + self._timeout_s
             held = self._share if self._share and self._share.pid == os.getpid() else None
             directory = held.directory if held else Directory.at(self._data_dir, os.environ)
@@ -168,7 +180,6 @@ class EmbeddedServer:
                 self._share = share
                 atexit.register(self.stop)
             self._url = url_at(postmaster.socket_dir)
-            return self
 
     def stop(self) -> None:
         """Gives this object's share back; the last one stops the server. Idempotent.
@@ -276,6 +287,8 @@ class _Share:
             return  # it has one
         self.watching.release()
         try:
+            if "python" not in Path(sys.executable or "").name.lower():
+                raise OSError(f"{sys.executable or 'this program'} is no Python")
             # The shell leaves at once, so the watcher is no client's child.
             subprocess.run(
                 [
@@ -284,7 +297,6 @@ class _Share:
                     *(str(postmaster.pid), str(self.directory.path)),
                 ],
                 cwd="/",
-                env={},
                 start_new_session=True,
                 check=True,
             )

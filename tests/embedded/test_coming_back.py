@@ -63,19 +63,25 @@ async def test_calls_of_all_who_use_it_go_on_after_its_death(
     assert Postmaster.of(place / "pgdata") is None, "it leaves with the last of them"
 
 
-async def test_calls_go_on_while_it_waits_for_its_clients_to_leave(place: Path) -> None:
-    async with database_at(place) as database:
+async def test_a_server_that_waits_for_its_clients_to_leave_is_started_anew(place: Path) -> None:
+    async with database_at(place) as database, database_at(place) as other:
         sessions = DatabaseSessionService(database)
         session = await sessions.create_session(**USER)
         os.kill(postmaster(place).pid, signal.SIGTERM)  # it takes no new client
-        other = database_at(place)
-        await asyncio.gather(
-            DatabaseSessionService(other).create_session(**USER),
-            database.close(),  # the last client that is in
-        )
-        await other.close()
-        await sessions.append_event(session, said("again"))
-        assert texts(await sessions.get_session(**USER, session_id=session.id))[-1] == "again"
+        async with asyncio.timeout(30):
+            while postmaster(place).status != "stopping":
+                await asyncio.sleep(0.01)
+        await DatabaseSessionService(other).create_session(**USER)
+        await sessions.append_event(session, said("goes on"))
+
+
+async def test_a_server_whose_socket_is_gone_is_started_anew(place: Path) -> None:
+    async with database_at(place) as database:
+        session = await DatabaseSessionService(database).create_session(**USER)
+        (place / "run" / ".s.PGSQL.5432").unlink()
+        async with database_at(place) as other:
+            found = await DatabaseSessionService(other).get_session(**USER, session_id=session.id)
+            assert found is not None
 
 
 async def test_a_server_whose_data_are_gone_is_not_begun_anew(place: Path) -> None:
