@@ -5,10 +5,11 @@ An embedder fails in one of two ways, and the type tells which:
 * `ModelUnavailable`: it answers no text now. Its service is down, overloaded, silent or out of
   quota (408, 429, 5xx, a broken connection), or its package, key or model is missing or refused
   (401, 402, 403, 404, 407). The texts wait and are asked again later, however often.
-* Any other `ModelError`: these texts, or what was answered to them, were refused: a text too
-  long (400, 413, 422), a vector of the wrong length, a failure that says nothing of its kind. Who
-  repeats the call counts the attempts and at last gives up on the texts, of which one may spoil
-  the whole batch: alone, the others succeed.
+* Any other `ModelError`: a failure that does not tell whether these texts are at fault: a text too
+  long or a wrong key (400, 413, 422), a vector of the wrong length, an error of an unknown kind.
+  `adkpg.embedding.guarded` asks a harmless text next: if that is answered, these were refused, else
+  it is an outage. Attempts are counted for refused texts alone. One text may spoil the whole batch,
+  so each is asked alone.
 """
 
 import math
@@ -34,8 +35,7 @@ class Embedder(Protocol):
     tokenizer, see `fits`; and a method
     ``async def warm(self) -> None`` that loads what it needs, such as a local model: the first
     search waits for that, and for nothing else longer than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise
-    anything; to say that texts should wait, raise `ModelUnavailable`, or an error that
-    `adkpg.embedding.failures.unavailable` knows. It may also keep silent, since each call has a
+    anything: texts wait unless it answers others. It may also keep silent, since each call has a
     deadline; but it must not block the event loop, where nobody could end it: give a function that
     blocks to `CallableEmbedder`, which has threads.
 
@@ -140,10 +140,11 @@ def fits(embedder: Embedder, text: str) -> bool:
 
     An embedder that has the model's tokenizer says so by a method ``fits(text)``, which may block
     for as long as it takes to read a few hundred tokens. It is called after ``warm``. What does not
-    fit is embedded in smaller passages. Without the method all fits, until it is refused.
+    fit is embedded in smaller passages. Without the method, or where it fails, all fits until it is
+    refused.
 
     Raises:
-      ModelUnavailable: The method failed.
+      ModelUnavailable: The method raised it.
     """
     own = getattr(embedder, "fits", None)
     if own is None:
@@ -152,11 +153,8 @@ def fits(embedder: Embedder, text: str) -> bool:
         return bool(own(well_formed(text)))
     except ModelUnavailable:
         raise
-    except Exception as exc:
-        raise ModelUnavailable(
-            f"Embedder {embedder.model!r} cannot tell whether a text fits "
-            f"({type(exc).__name__}); mend its method fits, or remove it."
-        ) from exc
+    except Exception:  # noqa: BLE001 - one text that cannot be counted must not hold up the others
+        return True
 
 
 async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float]]:
