@@ -140,11 +140,10 @@ def fits(embedder: Embedder, text: str) -> bool:
 
     An embedder that has the model's tokenizer says so by a method ``fits(text)``, which may block
     for as long as it takes to read a few hundred tokens. It is called after ``warm``. What does not
-    fit is embedded in smaller passages. Without the method, or where it fails, all fits until it is
-    refused.
+    fit is embedded in smaller passages. Without the method all fits, until it is refused.
 
     Raises:
-      ModelUnavailable: The method raised it.
+      ModelUnavailable: The method failed.
     """
     own = getattr(embedder, "fits", None)
     if own is None:
@@ -153,8 +152,11 @@ def fits(embedder: Embedder, text: str) -> bool:
         return bool(own(well_formed(text)))
     except ModelUnavailable:
         raise
-    except Exception:  # noqa: BLE001 - one text that cannot be counted must not hold up the others
-        return True
+    except Exception as exc:
+        raise ModelUnavailable(
+            f"Embedder {embedder.model!r} cannot tell whether a text fits "
+            f"({type(exc).__name__}); mend its method fits, or remove it."
+        ) from exc
 
 
 async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float]]:

@@ -114,8 +114,12 @@ class GuardedEmbedder:
         """
         await self._loaded(self._timeout_s)
 
-    async def documents(self, texts: list[str]) -> list[list[float]]:
+    async def documents(self, texts: list[str], *, proven: bool = False) -> list[list[float]]:
         """Embeds documents as `embed_checked` does.
+
+        Args:
+          texts: The documents.
+          proven: Whether the embedder answered a harmless text, and refused what these are of.
 
         Raises:
           ModelError: As `embed_checked` says, though the embedder answers a harmless text.
@@ -124,7 +128,7 @@ class GuardedEmbedder:
         """
         with self._watched():
             await self.loaded()
-            return await self._asked(lambda: self._of_documents(texts), self._timeout_s)
+            return await self._asked(lambda: self._of_documents(texts, proven), self._timeout_s)
 
     async def question(self, text: str) -> list[float]:
         """Returns a question's vector ``[d]``, a list that is the caller's own.
@@ -214,12 +218,14 @@ class GuardedEmbedder:
         self._cache.put(key, vector)
         return vector
 
-    async def _of_documents(self, texts: list[str]) -> list[list[float]]:
+    async def _of_documents(self, texts: list[str], proven: bool) -> list[list[float]]:
         try:
             return await embed_checked(self.embedder, texts)
         except ModelUnavailable:
             raise
         except ModelError:
+            if proven:
+                raise
             await require_answer(lambda: embed_checked(self.embedder, [harmless()]))
             if len(texts) > 1:  # each is asked alone next
                 raise
