@@ -104,7 +104,6 @@ _TELLING = re.compile(r"(?!.*://).*(?:\d|[#$%^&+=~!].)", re.DOTALL)
 _NEEDED = re.compile(r"[\d:=：＝﹕>#$%^&+~]|!\S")  # noqa: RUF001 - a sign, or what tells a value
 _MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_])", re.DOTALL)
 _LEAST = 4  # characters of a value that is not quoted
-_MOST_PASSES = 3
 _SIGNED = frozenset({"pass"})  # a mountain's may be 2,000 m high
 _NO_VALUES = frozenset({"null", "none", "true", "false"})
 
@@ -202,15 +201,6 @@ _ASCII_STEMS = tuple(filter(str.isascii, _STEMS))
 
 def without_named(text: str) -> str:
     """Returns a text in which ``[redacted]`` stands for each value of a named secret."""
-    for _ in range(_MOST_PASSES):  # a value that went may leave a quote nearer to its end
-        found = _once(text)
-        if found == text:
-            break
-        text = found
-    return text
-
-
-def _once(text: str) -> str:
     if not _NEEDED.search(text):
         return text
     lowered = text.lower()

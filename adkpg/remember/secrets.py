@@ -11,6 +11,7 @@ from itertools import chain
 from adkpg.remember.named import REDACTED, without_named
 
 _LONGEST_PIECE = 65_536
+_MOST_PASSES = 4
 # Where lines or sentences end; no form of a secret but PEM goes on after it.
 _BORDER = re.compile(r"\n|(?<=[a-z])[.!?] (?=[A-Z])|[\u3002\uff01\uff1f]")
 _PREFIXES = (
@@ -116,6 +117,15 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _redacted(text: str) -> str:
+    for _ in range(_MOST_PASSES):  # what goes may be what another secret was hidden behind
+        found = _once(text)
+        if found == text:
+            break
+        text = found
+    return text
+
+
+def _once(text: str) -> str:
     # Looking for what each begins with takes a fraction of the expressions' time.
     lowered = text.lower()
     if "://" in text:
