@@ -216,8 +216,9 @@ class Settings(BaseSettings):
     )
     remember: bool | Literal["redacted"] = Field(
         default=False,
-        description="Whether appends remember what is said: `true`, or `redacted`, without keys, "
-        "card numbers, tokens and passwords. A policy given in code wins.",
+        description="Whether appends remember what is said: `true`, or `redacted`, without "
+        "secrets that their form or name tells (docs/capture.md says which). A policy given in "
+        "code wins.",
     )
     text_search_config: str = Field(
         default="english",

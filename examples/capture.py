@@ -10,7 +10,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 
 async def main() -> None:
     """Says two things, and asks for them in other words."""
-    async with Database(remember="redacted") as db:  # without card numbers, keys, tokens
+    async with Database(remember="redacted") as db:  # without secrets of known forms
         await db.upgrade()
         sessions = DatabaseSessionService(db)
         memory = PgVectorMemoryService(db)

@@ -5,10 +5,11 @@ An embedder fails in one of two ways, and the type tells which:
 * `ModelUnavailable`: it answers no text now. Its service is down, overloaded, silent or out of
   quota (408, 429, 5xx, a broken connection), or its package, key or model is missing or refused
   (401, 402, 403, 404, 407). The texts wait and are asked again later, however often.
-* Any other `ModelError`: these texts, or what was answered to them, were refused: a text too
-  long (400, 413, 422), a vector of the wrong length, a failure that says nothing of its kind. Who
-  repeats the call counts the attempts and at last gives up on the texts, of which one may spoil
-  the whole batch: alone, the others succeed.
+* Any other `ModelError`: a failure that does not tell whether these texts are at fault: a text too
+  long or a wrong key (400, 413, 422), a vector of the wrong length, an error of an unknown kind.
+  `adkpg.embedding.guarded` asks a harmless text next: if that is answered, these were refused, else
+  it is an outage. Attempts are counted for refused texts alone. One text may spoil the whole batch,
+  so each is asked alone.
 """
 
 import math
@@ -34,8 +35,7 @@ class Embedder(Protocol):
     tokenizer, see `fits`; and a method
     ``async def warm(self) -> None`` that loads what it needs, such as a local model: the first
     search waits for that, and for nothing else longer than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise
-    anything; to say that texts should wait, raise `ModelUnavailable`, or an error that
-    `adkpg.embedding.failures.unavailable` knows. It may also keep silent, since each call has a
+    anything: texts wait unless it answers others. It may also keep silent, since each call has a
     deadline; but it must not block the event loop, where nobody could end it: give a function that
     blocks to `CallableEmbedder`, which has threads.
 

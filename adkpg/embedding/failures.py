@@ -6,9 +6,10 @@ response headers, the builtin connection errors, and the names of their own.
 
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
@@ -39,6 +40,7 @@ _CONNECTION_ERRORS = frozenset(
     }
 )
 _MAX_RETRY_AFTER_S = 60.0
+_PAIR = 2
 
 _backoff_s = wait_exponential_jitter(initial=0.5, max=8.0, jitter=0.5)
 
@@ -53,7 +55,7 @@ def transient(error: BaseException) -> bool:
 
 
 def unavailable(error: BaseException) -> bool:
-    """Tells whether the embedder answers no text at all now, so that texts should wait.
+    """Tells whether an error says that no text is answered now, so nothing more is to be asked.
 
     True for 408, 429, 5xx and broken connections, and for 401, 402, 403, 404 and 407, where the
     key, the bill or the model is refused; Gemini refuses a key with 400, like a text.
@@ -114,11 +116,12 @@ def retry_after_s(error: BaseException) -> float:
     """
     for each in _causes(error):
         for holder in (getattr(each, "response", None), each):
-            headers = getattr(holder, "headers", None) or {}
-            value = headers.get("retry-after") or headers.get("Retry-After")
-            if value is not None:
-                return _seconds(str(value))
-        match = re.search(r"'retryDelay': '([0-9.]+)s'", str(getattr(each, "details", "")))
+            for name, value in _headers(holder):
+                if name.lower() == "retry-after":
+                    return _seconds(value)
+        match = re.search(
+            r"'retryDelay': '([0-9]+(?:\.[0-9]+)?)s'", str(getattr(each, "details", ""))
+        )
         if match:
             return float(match[1])
     return 0.0
@@ -155,14 +158,34 @@ def wait_s(state: RetryCallState) -> float:
     return (retry_after_s(error) if error else 0.0) or _backoff_s(state)
 
 
+def _headers(holder: object) -> Iterator[tuple[str, str]]:
+    """The headers of a response or an error, be they in attributes or, as botocore's, in dicts."""
+    if isinstance(holder, Mapping):
+        metadata = holder.get("ResponseMetadata")
+        headers = metadata.get("HTTPHeaders") if isinstance(metadata, Mapping) else None
+        headers = headers or holder.get("headers")
+    else:
+        headers = getattr(holder, "headers", None)
+    items = headers.items() if isinstance(headers, Mapping | Message) else headers
+    if not isinstance(items, Iterable):
+        return
+    for item in items:
+        if isinstance(item, Sequence) and not isinstance(item, str | bytes) and len(item) == _PAIR:
+            name, value = (
+                part.decode("latin-1") if isinstance(part, bytes) else str(part) for part in item
+            )
+            yield name, value
+
+
 def _seconds(value: str) -> float:
     if re.fullmatch(r"\s*[-+]?[0-9]+(\.[0-9]*)?\s*", value):
         return max(0.0, float(value))
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+        date = date.replace(tzinfo=date.tzinfo or UTC)
+        return max(0.0, (date - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError, TypeError):
         return 0.0
-    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _failing(error: BaseException) -> bool:

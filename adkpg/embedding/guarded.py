@@ -14,6 +14,7 @@ from adkpg.errors import ModelError, ModelUnavailable
 from adkpg.loops import PerLoop
 from adkpg.outages.breaker import Breaker, Breakers
 from adkpg.outages.deadline import Overdue, answer_within, ended
+from adkpg.outages.proof import harmless, require_answer
 from adkpg.settings import Settings
 from adkpg.telemetry import calls
 
@@ -47,6 +48,9 @@ class GuardedEmbedder:
     Two breakers, since a question is given up long before a batch: one that everybody heeds opens
     when the embedder fails or lets the deadline pass; one for searches also when a question took
     longer than a search may. Such a question goes on: its answer is remembered, and closes both.
+
+    A failure that may be about a text is an outage all the same, unless the embedder answers a
+    harmless text right after it. Then a text alone is asked once more before it is refused.
 
     The vectors of the latest questions are remembered: ADK's ``preload_memory`` asks the same one
     on every model request of a turn. Tasks, loops and threads may share it all.
@@ -110,16 +114,21 @@ class GuardedEmbedder:
         """
         await self._loaded(self._timeout_s)
 
-    async def documents(self, texts: list[str]) -> list[list[float]]:
+    async def documents(self, texts: list[str], *, proven: bool = False) -> list[list[float]]:
         """Embeds documents as `embed_checked` does.
 
+        Args:
+          texts: The documents.
+          proven: Whether the embedder answered a harmless text, and refused what these are of.
+
         Raises:
-          ModelError: As `embed_checked` says.
-          ModelUnavailable: Also without an answer in time, and at once while it is away.
+          ModelError: As `embed_checked` says, though the embedder answers a harmless text.
+          ModelUnavailable: Also if it answers none, without an answer in time, and at once while
+            it is away.
         """
         with self._watched():
             await self.loaded()
-            return await self._asked(lambda: embed_checked(self.embedder, texts), self._timeout_s)
+            return await self._asked(lambda: self._of_documents(texts, proven), self._timeout_s)
 
     async def question(self, text: str) -> list[float]:
         """Returns a question's vector ``[d]``, a list that is the caller's own.
@@ -128,8 +137,10 @@ class GuardedEmbedder:
         A question that is too long, or is refused, is asked by its beginning and its end.
 
         Raises:
-          ModelError: As `embed_query_checked` says; a failure is not remembered.
-          ModelUnavailable: Also without an answer in time, and at once while it is away.
+          ModelError: As `embed_query_checked` says, though the embedder answers a harmless
+            question; a failure is not remembered.
+          ModelUnavailable: Also if it answers none, without an answer in time, and at once while
+            it is away.
         """
         key = (self.embedder.model, self.embedder.dimensions, text)
         vector = self._cache.get(key)
@@ -155,15 +166,20 @@ class GuardedEmbedder:
         timeout_s = timeout_s or self._timeout_s
         self.forgive()
         await self._loaded(timeout_s)
-        await self._asked(lambda: embed_query_checked(self.embedder, _WARMING), timeout_s)
+        await self._asked(lambda: self._of_question(_WARMING), timeout_s)
 
     async def _loaded(self, timeout_s: float) -> None:
         if self._warm is None:
             return
 
         async def load(warm: Callable[[], Awaitable[object]] = self._warm) -> None:
-            with failures_of(self.embedder.model):
-                await warm()
+            try:
+                with failures_of(self.embedder.model):
+                    await warm()
+            except ModelUnavailable:
+                raise
+            except ModelError as exc:  # which no text has to do with
+                raise ModelUnavailable(str(exc)) from exc
 
         await self._asked(load, timeout_s)
         self._warm = None
@@ -202,6 +218,20 @@ class GuardedEmbedder:
         self._cache.put(key, vector)
         return vector
 
+    async def _of_documents(self, texts: list[str], proven: bool) -> list[list[float]]:
+        try:
+            return await embed_checked(self.embedder, texts)
+        except ModelUnavailable:
+            raise
+        except ModelError:
+            if proven:
+                raise
+            await require_answer(lambda: embed_checked(self.embedder, [harmless()]))
+            if len(texts) > 1:  # each is asked alone next
+                raise
+        # An outage may have ended between the two.
+        return await embed_checked(self.embedder, texts)
+
     async def _of_question(self, text: str) -> list[float]:
         while len(text) > _SHORT and not fits(self.embedder, text):
             text = _ends(text)
@@ -212,6 +242,7 @@ class GuardedEmbedder:
                 raise
             except ModelError:
                 if len(text) <= _SHORT:
+                    await require_answer(lambda: embed_query_checked(self.embedder, harmless()))
                     raise
                 text = _ends(text)
 

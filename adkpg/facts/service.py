@@ -4,11 +4,14 @@ import asyncio
 import logging
 import textwrap
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from adkpg import scopes
+from adkpg.embedding.failures import retry_after_s
 from adkpg.errors import (
     ConfigurationError,
     ModelError,
@@ -34,6 +37,7 @@ from adkpg.memory.service import PgVectorMemoryService
 from adkpg.memory.statements import select_profile
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.outages.deadline import Overdue, answer_within
+from adkpg.outages.proof import harmless, require_answer
 from adkpg.telemetry.calls import UPSERT, on, traced
 
 logger = logging.getLogger(__name__)
@@ -399,7 +403,7 @@ class Facts:
         old = await self._ledger.summary(scope, session_id)
         if old is not None and set(old["provenance"]) == asked.digests.keys():
             return SessionSummary(records.memory(old))
-        summary = await self._answer(self._extractor.summarize(asked.turns))
+        summary = await self._answer(partial(self._extractor.summarize, asked.turns))
         await self._ledger.put_summary(scope, session_id, asked, summary)
         await self._embed(app_name, user_id)
         stored = await self._ledger.summary(scope, session_id)
@@ -441,7 +445,7 @@ class Facts:
             return ExtractionReport(turns=len(rows))
         try:
             asked = replace(asked, known=await self._related(scope, asked.turns))
-            extraction = await self._answer(extractor.extract(asked.turns, asked.known))
+            extraction = await self._answer(partial(extractor.extract, asked.turns, asked.known))
             changes = await self._ledger.apply(scope, asked, extraction)
         except ModelError as exc:
             refused = not isinstance(exc, (ModelUnavailable, Changed))
@@ -495,43 +499,63 @@ class Facts:
         error.asked = False
         return error
 
-    async def _answer(self, asking: Coroutine[Any, Any, Answer]) -> Answer:
+    async def _answer(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Returns the extractor's answer; whatever else than an ModelError it raises is one.
 
         Raises:
           ModelUnavailable: It does not answer now, not in time, or did not a moment ago.
         """
-        name = type(self._extractor).__name__
         timeout_s = self._database.settings.extraction_timeout_s
         permit = self._breaker.admit(timeout_s)
         if permit is None:
-            asking.close()
             raise self._away()
         try:
-            answer = await answer_within(asking, timeout_s)
+            answer = await answer_within(self._asked(ask), timeout_s)
         except asyncio.CancelledError:
             self._breaker.withdrawn(permit)
             raise
         except ModelUnavailable as exc:
-            self._breaker.failed(permit, str(exc))
+            self._breaker.failed(permit, str(exc), at_least_s=retry_after_s(exc))
             raise
-        except Overdue as exc:
+        except ModelError:
+            self._breaker.answered()
+            raise
+        except (Overdue, ConnectionAbortedError) as exc:
             silent = ModelUnavailable(
-                f"{name} gave no answer within {timeout_s:g} s; see why it is slow, or raise "
-                "ADKPG_EXTRACTION_TIMEOUT_S."
+                f"{type(self._extractor).__name__} gave no answer within {timeout_s:g} s; see why "
+                "it is slow, or raise ADKPG_EXTRACTION_TIMEOUT_S."
+                if isinstance(exc, Overdue)
+                else f"{type(self._extractor).__name__} gave up by itself; see why it cancels."
             )
             self._breaker.failed(permit, str(silent))
             raise silent from exc
-        except Exception as exc:
-            self._breaker.answered()
-            if isinstance(exc, ModelError):
-                raise
-            raise ModelError(
-                f"{name} failed with {type(exc).__name__}; fix what its error, the cause of this "
-                "one, says."
-            ) from exc
         self._breaker.answered()
         return answer
+
+    async def _asked(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Asks; a failure without an answer is an outage unless a harmless turn is read."""
+        try:
+            return await self._called(ask)
+        except ModelUnavailable:
+            raise
+        except ModelError as exc:
+            if exc.__cause__ is not None and not isinstance(exc.__cause__, ModelError):
+                turn = Turn("harmless", None, "user", datetime.now(UTC), harmless())
+                await require_answer(
+                    lambda: self._called(partial(self._required().extract, [turn], []))
+                )
+            raise
+
+    async def _called(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        try:
+            return await ask()
+        except ModelError:
+            raise
+        except Exception as exc:
+            raise ModelError(
+                f"{type(self._extractor).__name__} failed with {type(exc).__name__}; fix what its "
+                "error, the cause of this one, says."
+            ) from exc
 
 
 @dataclass(frozen=True)

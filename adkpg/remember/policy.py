@@ -82,7 +82,7 @@ class RememberPolicy:
         instead, or None to remember nothing of it. An empty text is remembered as no text. Called
         where the text is stored, so it must be quick and must not block; a long text is given to
         it in another thread. Artifacts' names, topics and metadata are not given to it.
-        `redact_secrets` is one: keys, cards, tokens and passwords, by their form.
+        `redact_secrets` is one: keys, cards, tokens and passwords that their form or name tells.
       artifacts: Whether the names and versions of the artifacts that an event saved are
         remembered, also of events whose text is not, such as a tool's answer.
 

@@ -7,6 +7,7 @@ from adkpg.embedding.failures import retry_after_s
 from adkpg.errors import ModelError, ModelUnavailable
 from adkpg.outages.breaker import Breakers
 from adkpg.outages.deadline import Overdue, answer_within
+from adkpg.outages.proof import harmless, require_answer
 from adkpg.reranking.reranker import Reranker, failures_of, scores_checked
 
 
@@ -62,7 +63,7 @@ class GuardedReranker:
 
         Raises:
           ModelUnavailable: It does not answer now, gave no answer in time, or is away.
-          ModelError: It failed otherwise.
+          ModelError: It failed otherwise, though it answers something harmless.
         """
         permit = self._breaker.admit(self._timeout_s)
         if permit is None:
@@ -74,9 +75,7 @@ class GuardedReranker:
             raise error
         try:
             with failures_of(self._reranker.model):
-                found = await answer_within(
-                    scores_checked(self._reranker, question, passages), self._timeout_s
-                )
+                found = await answer_within(self._asked(question, passages), self._timeout_s)
         except asyncio.CancelledError:
             self._breaker.withdrawn(permit)
             raise
@@ -90,6 +89,16 @@ class GuardedReranker:
             raise
         self._breaker.answered()
         return found
+
+    async def _asked(self, question: str, passages: list[str]) -> list[float]:
+        try:
+            return await scores_checked(self._reranker, question, passages)
+        except ModelUnavailable:
+            raise
+        except ModelError:
+            probes = [harmless() for _ in passages]
+            await require_answer(lambda: scores_checked(self._reranker, harmless(), probes))
+            raise
 
     def _late(self, cause: BaseException, timeout_s: float) -> ModelUnavailable:
         error = ModelUnavailable(

@@ -1,11 +1,13 @@
 """An embedder behind deadlines: what it may do, and what a search pays for it."""
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
 import pytest
+import tenacity
 
 from adkpg import Settings
 from adkpg.embedding import CallableEmbedder
@@ -17,6 +19,9 @@ from tests.fakes.clock import Clock
 pytestmark = pytest.mark.fault
 
 SHORT_S, LONG_S = 0.05, 60.0
+
+
+PROBE = 1  # a harmless text, which tells a refusal from an outage
 
 
 async def answered(text: str) -> list[float]:
@@ -87,8 +92,9 @@ async def test_a_question_that_is_refused_is_asked_by_its_ends_once() -> None:
         raise ValueError("no")
 
     model.answer = nothing
-    for text, calls in (("x" * 1_000, 5), ("why?", 1)):
+    for text, calls in (("x" * 1_000, 5 + PROBE), ("why?", 1 + PROBE)):
         model.asked.clear()
+        asking.forgive()
         with pytest.raises(ModelError, match="ValueError"):
             await asking.question(text)
         assert len(model.asked) == calls
@@ -129,6 +135,7 @@ async def test_a_failure_is_not_remembered() -> None:
     with pytest.raises(ModelError):
         await asking.question("a")
     model.answer = answered
+    asking.forgive()
     assert await asking.question("a") == [0.1, 1.0]
 
 
@@ -279,17 +286,91 @@ def test_threads_with_a_loop_each_share_its_outage() -> None:
 
 
 async def test_a_refused_text_sends_no_one_away() -> None:
-    async def short(_text: str) -> list[float]:
-        return [1.0]
+    async def short(text: str) -> list[float]:
+        return [1.0] if text in "qr" else await answered(text)
 
     model = Model()
     model.answer = short
     asking = guarded(model)
     for _ in range(3):
-        with pytest.raises(ModelError):
+        with pytest.raises(ModelError) as caught:
             await asking.question("q")
-    assert len(model.asked) == 3
+        assert not isinstance(caught.value, ModelUnavailable)
+    assert len(model.asked) == 3 * (1 + PROBE)
+    model.asked.clear()
+    with pytest.raises(ModelError) as caught:
+        await asking.documents(["q"])
+    assert not isinstance(caught.value, ModelUnavailable)
+    assert len(model.asked) == 2 + PROBE, "alone, it is asked again after the proof"
+    model.asked.clear()
+    with pytest.raises(ModelError):
+        await asking.documents(["q", "r"])
+    assert model.asked[0] == "q"
     assert asking.pause_s() == 0.0
+
+
+async def test_what_ends_between_a_text_and_the_proof_was_an_outage() -> None:
+    async def once(text: str) -> list[float]:
+        if len(model.asked) == 1:
+            raise RuntimeError("away")
+        return await answered(text)
+
+    model = Model()
+    model.answer = once
+    assert await guarded(model).documents(["d"]) == [[0.1, 1.0]]
+
+
+def chained() -> Exception:
+    try:
+        try:
+            raise ConnectionResetError
+        except ConnectionResetError:
+            raise RuntimeError("pool")  # noqa: B904 - as libraries do
+    except RuntimeError as exc:
+        return exc
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        RuntimeError("away"),
+        KeyError("data"),
+        ValueError(),
+        OSError(113, "No route to host"),
+        ssl.SSLError(1, "certificate verify failed"),
+        chained(),
+        tenacity.RetryError(tenacity.Future(1)),
+        [],
+        [[float("nan"), 1.0]],
+        [[1.0]],
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("use", ["question", "documents", "warm"])
+async def test_what_fails_whatever_it_is_asked_is_away(failure: Any, use: str) -> None:
+    class Failing(Model):
+        async def embed_documents(self, texts: list[str]) -> Any:
+            self.asked += texts
+            if isinstance(failure, Exception):
+                raise failure
+            return failure * len(texts)
+
+        async def embed_query(self, text: str) -> Any:
+            [vector] = await self.embed_documents([text])
+            return vector
+
+        async def warm(self) -> None:
+            if use == "warm":
+                self.asked.append("")
+                raise failure if isinstance(failure, Exception) else RuntimeError
+
+    model = Failing()
+    asking = guarded(model)
+    for _ in range(3):
+        with pytest.raises(ModelUnavailable):
+            await (asking.question("q") if use == "question" else asking.documents(["d"]))
+    assert len(model.asked) == (1 if use == "warm" else 1 + PROBE), "nobody asks while it is away"
+    assert asking.pause_s() > 0.0
 
 
 @pytest.mark.parametrize(

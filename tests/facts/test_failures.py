@@ -7,11 +7,12 @@ from datetime import datetime
 import asyncpg
 import pytest
 from google.adk.models.llm_response import LlmResponse
+from google.genai.errors import APIError
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Supersede, Turn, Usage
 from adkpg.facts.llm import FactExtractor
-from adkpg.facts.service import ExtractionReport, Facts
+from adkpg.facts.service import Extracting, ExtractionReport, Facts
 from tests.fakes.conversation import USER, said, session_of
 from tests.fakes.facts_llm import ONE_CALL, OutOfOrder, Script, add, lines, operations
 from tests.fakes.people import Meanwhile, known, remember, turn_id, waiting
@@ -21,6 +22,19 @@ pytestmark = pytest.mark.fault
 
 CAT = add("Ana has a cat.", "t1")
 FIRST = "I have a cat."
+
+
+class Failing:
+    """An extractor that raises an error, whatever it reads or only of a word."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.of = ""
+
+    async def extract(self, turns: Sequence[Turn], known: Sequence[KnownFact]) -> Extraction:
+        if any(self.of in turn.text for turn in turns):
+            raise self.error
+        return Extraction()
 
 
 async def _due_again(connection: asyncpg.Connection) -> None:
@@ -122,6 +136,32 @@ async def test_an_extractor_with_a_bug_fails_its_turns_only(
         "Meanwhile failed with OutOfOrder; fix what its error, the cause of this one, says.",
     )
     assert await waiting(connection) == 1
+
+
+@pytest.mark.parametrize("error", [OutOfOrder(), APIError(400, {"error": {"message": "key"}})])
+async def test_turns_are_given_up_only_if_the_extractor_reads_others(
+    database_url: str, connection: asyncpg.Connection, error: Exception
+) -> None:
+    """Whatever it raises, be it a refusal in so many words."""
+    extractor = Failing(error)
+    settings = Settings(job_max_attempts=1)
+    async with Database(database_url, settings=settings) as database:
+        memory = PgVectorMemoryService(database, mode="text")
+        facts = Facts(memory, extractor=extractor)
+        await facts.enable("app")
+        await remember(memory, 1, FIRST)
+        work = Extracting(facts)
+        for _ in range(3):
+            work.forgive()
+            assert (await facts.extract(**USER)).unavailable
+            assert work.pause_s() > 0.0
+            await _due_again(connection)
+        dead = "SELECT dead FROM memory_jobs WHERE task = 'extract'"
+        assert not await connection.fetchval(dead)
+        extractor.of = "cat"
+        work.forgive()
+        assert not (await facts.extract(**USER)).unavailable
+        assert await connection.fetchval(dead)
 
 
 async def test_a_cancelled_extraction_gives_its_turns_back(

@@ -178,6 +178,35 @@ def test_the_wait_is_read_in_all_its_forms() -> None:
     assert retry_after_s(errors.APIError(429, details, httpx.Response(429))) == 31.5
 
 
+class Botocore(Exception):
+    def __init__(self, headers: object) -> None:
+        super().__init__("slow down")
+        self.response = {"ResponseMetadata": {"HTTPStatusCode": 429, "HTTPHeaders": headers}}
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "7"}, 7.0),
+        ({"RETRY-AFTER": 7}, 7.0),
+        ({b"retry-after": b"7"}, 7.0),
+        ([(b"retry-after", b"7")], 7.0),
+        ([["retry-after", "7"], "odd", None], 7.0),
+        ({"retry-after": None}, 0.0),
+        ({"retry-after": "Mon, 01 Jan 99999 00:00:00 GMT"}, 0.0),
+        ("retry-after", 0.0),
+        (None, 0.0),
+        (7, 0.0),
+    ],
+)
+def test_headers_of_any_type_are_read(headers: Any, seconds: float) -> None:
+    assert retry_after_s(Botocore(headers)) == seconds
+    assert retry_after_s(StatusError(429, headers)) == seconds
+    plain = RuntimeError()
+    plain.response = {"headers": headers}  # type: ignore[attr-defined] # a library's own
+    assert retry_after_s(plain) == seconds
+
+
 def test_the_wait_asked_for_takes_the_place_of_the_backoff() -> None:
     state = tenacity.RetryCallState(tenacity.AsyncRetrying(), None, (), {})
     asked, silent = of_google(429, **{"retry-after": "7"}), of_google(429)

@@ -258,10 +258,12 @@ class Vectors:
             for row, parts in batch
         ]
 
-    async def _of_passages(self, parts: Sequence[Passage]) -> list[tuple[Span, str]]:
+    async def _of_passages(
+        self, parts: Sequence[Passage], *, proven: bool = False
+    ) -> list[tuple[Span, str]]:
         """Embeds passages; if they are refused, fewer at a time, and then smaller ones."""
         try:
-            vectors = await self._of_texts([part.text for part in parts])
+            vectors = await self._of_texts([part.text for part in parts], proven=proven)
         except ModelUnavailable:
             raise
         except ModelError:
@@ -272,14 +274,14 @@ class Vectors:
         else:
             spans = ((part.start, part.end) for part in parts)
             return list(zip(spans, vectors, strict=True))
-        return [pair for side in sides for pair in await self._of_passages(side)]
+        return [pair for side in sides for pair in await self._of_passages(side, proven=True)]
 
-    async def _of_texts(self, texts: list[str]) -> list[str]:
+    async def _of_texts(self, texts: list[str], *, proven: bool = False) -> list[str]:
         # One memory may have more passages than an embedder answers in its time.
         most = self._database.settings.embedding_batch_size
         vectors: list[str] = []
         for start in range(0, len(texts), most):
-            answer = await self.guarded.documents(texts[start : start + most])
+            answer = await self.guarded.documents(texts[start : start + most], proven=proven)
             vectors += map(records.vector_text, answer)
         return vectors
 

@@ -62,8 +62,10 @@ async def test_flush_waits_for_another_worker(
 
 
 async def test_flush_does_not_wait_for_the_dead(database_url: str, jobs: Jobs) -> None:
-    async def refuses(_texts: list[str]) -> list[list[float]]:
-        raise ValueError("too long")
+    async def refuses(texts: list[str]) -> list[list[float]]:
+        if any("kitten" in text for text in texts):
+            raise ValueError("too long")
+        return await ToyEmbedder().embed_documents(texts)
 
     async with Database(database_url, settings=Settings(job_max_attempts=1)) as database:
         memory = PgVectorMemoryService(database, embedder=BrokenEmbedder(failure=refuses))

@@ -2,11 +2,12 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import asyncpg
 import pytest
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.vectors.vectors import Vectors
@@ -88,6 +89,69 @@ async def test_a_worker_asks_an_embedder_that_is_away_once_a_pause_and_uses_up_n
             await connection.execute("UPDATE memory_jobs SET due_at = now()")
     stop.set()
     assert await run == 10
+
+
+class ClientError(Exception):
+    """As botocore's."""
+
+    response: ClassVar = {"ResponseMetadata": {"HTTPStatusCode": 503}}
+
+
+class VoyageError(Exception):
+    http_status = 503
+
+
+class BadRequest(Exception):
+    """Also what a wrong key or the name of no model is answered with."""
+
+    status_code = 400
+
+
+@pytest.mark.parametrize("error", [ClientError, VoyageError, BadRequest, RuntimeError, KeyError])
+async def test_an_outage_in_whatever_words_uses_up_no_attempt_and_is_over_when_it_is_over(
+    database_url: str, connection: asyncpg.Connection, error: type[Exception]
+) -> None:
+    asked = 0
+
+    async def down(_texts: list[str]) -> list[list[float]]:
+        nonlocal asked
+        asked += 1
+        raise error("away")
+
+    settings = Settings(job_max_attempts=1)
+    async with Database(database_url, settings=settings) as database:
+        words = PgVectorMemoryService(database, mode="text")
+        for user in "abcd":
+            await wait(words, *(f"kitten {n}" for n in range(5)), user=user)
+        embedder = BrokenEmbedder(failure=down)
+        worker = Worker([embedding(database, embedder)], concurrency=1)
+        for round_ in range(1, 6):
+            assert await worker.run_once() == 0
+            assert asked == 2 * round_, "one batch, and whether it answers anything"
+            assert await jobs(connection) == [(False, 0)] * 20
+            await connection.execute("UPDATE memory_jobs SET due_at = now()")
+        embedder.failure = None
+        assert await worker.run_once() == 20
+
+
+async def test_a_text_that_is_at_fault_holds_up_no_other_and_is_given_up_alone(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    async def refuses(texts: list[str]) -> list[list[float]]:
+        if any("poison" in text for text in texts):
+            raise RuntimeError("cannot be read")
+        return await ToyEmbedder().embed_documents(texts)
+
+    settings = Settings(job_max_attempts=2)
+    async with Database(database_url, settings=settings) as database:
+        words = PgVectorMemoryService(database, mode="text")
+        await wait(words, "kitten", "poison", "puppy")
+        worker = Worker([embedding(database, BrokenEmbedder(failure=refuses))])
+        await worker.run_once()
+        assert await jobs(connection) == [(False, 1)], "the others have their vectors"
+        await connection.execute("UPDATE memory_jobs SET due_at = now()")
+        await worker.run_once()
+        assert await connection.fetchval("SELECT dead FROM memory_jobs")
 
 
 @dataclass

@@ -194,6 +194,21 @@ async def test_a_failure_or_delay_leaves_the_order(
 
 
 @pytest.mark.fault
+async def test_one_that_fails_with_anything_is_away_and_not_asked_by_the_next_search(
+    database: Database,
+) -> None:
+    def fail() -> None:
+        raise KeyError("results")
+
+    reranker = Failing(fail)
+    memory = await service(database, reranker)
+    for _ in range(3):
+        hits = await ask(memory)
+        assert all("KeyError" in (hit.reason.fused_alone or "") for hit in hits)
+    assert reranker.calls == 2, "the first search's, and whether it answers anything"
+
+
+@pytest.mark.fault
 async def test_one_that_is_away_is_not_asked_and_comes_back(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -233,6 +233,8 @@ async def test_a_memory_that_is_refused_at_any_length_costs_few_calls(
 
     async def refuse(texts: list[str]) -> list[list[float]]:
         asked.append(len(texts))
+        if any("train" in text for text in texts):  # which nobody said
+            return await ToyEmbedder().embed_documents(texts)
         raise ValueError("nothing")
 
     memory = PgVectorMemoryService(database, embedder=BrokenEmbedder(failure=refuse))

@@ -9,6 +9,8 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError, ModelError
+from adkpg.outages.breaker import Breakers
+from tests.fakes.clock import Clock
 from tests.fakes.conversation import (
     USER,
     conversation,
@@ -78,21 +80,25 @@ async def test_memories_are_kept_when_the_embedder_fails(
 async def test_the_next_ingest_catches_up(
     database: Database, connection: asyncpg.Connection
 ) -> None:
+    database.breakers = Breakers(clock := Clock())
     embedder = BrokenEmbedder(failure=raises)
     memory = PgVectorMemoryService(database, embedder=embedder)
     await memory.add_memory(**USER, memories=[entry("my kitten sleeps")])
     embedder.failure = None
+    clock.now += 1
     await memory.add_events_to_memory(**USER, events=[said("unrelated")])
     assert await pending(connection) == 0
     assert await found(memory, "feline") == ["my kitten sleeps"]
 
 
 async def test_an_ingest_that_changes_nothing_catches_up(database: Database) -> None:
+    database.breakers = Breakers(clock := Clock())
     embedder = BrokenEmbedder(failure=raises)
     memory = PgVectorMemoryService(database, embedder=embedder)
     session = conversation("my kitten sleeps")
     await memory.add_session_to_memory(session)
     embedder.failure = None
+    clock.now += 1
     await memory.add_session_to_memory(session)
     assert await found(memory, "feline") == ["my kitten sleeps"]
 
