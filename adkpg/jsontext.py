@@ -1,7 +1,9 @@
 """JSON text: how values, states, contents and events become what Postgres holds, and come back.
 
-jsonb refuses U+0000 and lone surrogates. Each becomes U+001A and four hex digits, and so does
-U+001A itself, which makes the escape reversible. jsonb keeps numbers as numerics, which know no
+A lone surrogate, half of a character, is no text: nothing that has one can be sent as UTF-8. It
+becomes U+FFFD when it is written, and when it is read where it was stored before. jsonb refuses
+U+0000, too. That becomes U+001A and four hex digits, and so does U+001A itself, which makes the
+escape reversible. jsonb keeps numbers as numerics, which know no
 exponent: a float of 1e16 or more is written with all its digits, so that it comes back as a float.
 
 Values that are not JSON are treated as ADK treats them (``google/adk/sessions/_session_util.py``):
@@ -33,9 +35,15 @@ that could just be written from a shallow stack could not be read from a deeper 
 UNREADABLE = "ADKPG_UNREADABLE"
 """Error code of the event that stands for a stored one which this ADK cannot read."""
 
-_UNSTORABLE = re.compile("[\x00\x1a\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# An escape of JSON text; one of half a character is its group.
+_HALF = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_ESCAPES = re.compile("[\x00\x1a]")
 _UNSTORABLE_IN_JSON = re.compile("\\\\u0000|\\\\u001a|[\ud800-\udfff]")
-_UNSTORABLE_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 # A number is tried from its first digit alone, or one of n digits would take n² steps.
 _LARGE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?<![0-9.])-?[0-9.]++e\+[0-9]+')
@@ -102,28 +110,76 @@ def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
 def same_json(one: str, other: str) -> bool:
     """Whether two JSON texts say the same, however they are spelled."""
     try:
-        return bool(json.loads(one) == json.loads(other))
+        return bool(json.loads(mended_json(one)) == json.loads(mended_json(other)))
     except (ValueError, RecursionError):
         return False
 
 
 def storable(text: str) -> str:
-    """Returns a text that a text column can hold: NUL and lone surrogates become spaces."""
-    return _UNSTORABLE_IN_TEXT.sub(" ", text)
+    """Returns a text that a text column can hold: NUL becomes a space, a lone surrogate U+FFFD."""
+    return _whole(text).replace("\x00", " ")
 
 
 def escape(leaf: Any) -> Any:
     """Returns a text as jsonb can hold it, anything else as it is."""
     if not isinstance(leaf, str):
         return leaf
-    return _UNSTORABLE.sub(lambda match: f"\x1a{ord(match[0]):04x}", leaf)
+    return _ESCAPES.sub(lambda match: f"\x1a{ord(match[0]):04x}", _whole(leaf))
 
 
 def unescape(leaf: Any) -> Any:
     """Undoes `escape`."""
     if not isinstance(leaf, str):
         return leaf
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), leaf)
+    return _whole(_ESCAPED.sub(lambda match: chr(int(match[1], 16)), leaf))
+
+
+# Lone surrogates
+
+
+def mended(value: Any) -> Any:
+    """Returns a value with U+FFFD for each lone surrogate of its texts, keys included.
+
+    What has none is returned itself. Models are mended in place.
+    """
+    if isinstance(value, str):
+        return _whole(value)
+    if isinstance(value, BaseModel):
+        for fields in (value.__dict__, value.__pydantic_extra__ or {}):
+            for name, item in fields.items():
+                fields[name] = mended(item)
+        return value
+    if isinstance(value, dict):
+        copy = {}
+        changed = False
+        for key, item in value.items():
+            new_key, new = mended(key), mended(item)
+            changed = changed or new_key is not key or new is not item
+            copy[new_key] = new
+        return copy if changed else value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = []
+        for item in value:
+            items.append(mended(item))
+        if all(new is item for new, item in zip(items, value, strict=True)):
+            return value
+        return value.__class__(*items) if hasattr(value, "_fields") else value.__class__(items)
+    return value
+
+
+def mended_json(text: str) -> str:
+    """Returns JSON text whose texts have U+FFFD for each lone surrogate, spelled out or escaped."""
+    text = _whole(text)
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _HALF.sub(lambda match: "\\ufffd" if match[1] else match[0], text)
+
+
+def _whole(text: str) -> str:
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    # Halves that meet are one character.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 # States
@@ -179,17 +235,12 @@ def finite(plain: Any) -> Any:
     )
 
 
-def without_surrogates(convert: Callable[[Any], Any], value: Any) -> Any:
-    """Runs a conversion of pydantic's, which refuses lone surrogates, on values that hold some."""
-    return mapped(convert(mapped(value, escape)), unescape)
-
-
 def _converted(scope: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return _dict(to_jsonable_python(scope))
     except ValueError:  # deep nesting, lone surrogates or what is not JSON: find out
         try:
-            return _dict(without_surrogates(_texts, scope))
+            return _dict(_texts(mended(scope)))
         except PydanticSerializationError as exc:
             raise InvalidInput(
                 f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
@@ -288,7 +339,27 @@ def read_content(text: str) -> types.Content:
             return copied(_CONTENT, fields)
         return types.Content.model_validate_json(text)
     except ValueError:  # a lone surrogate, which pydantic's parser refuses
-        return types.Content.model_validate(json.loads(text))
+        return types.Content.model_validate(json.loads(mended_json(text)))
+
+
+def write_content(content: types.Content) -> str:
+    """Returns a content as JSON text; the given one keeps its texts as they are."""
+    text = _dumped(content)
+    if text is None or "\ufffd" in text:
+        whole = mended(content.model_copy(deep=True))
+        return _dumped(whole) or json.dumps(whole.model_dump(mode="json", exclude_none=True))
+    return text
+
+
+def _dumped(model: BaseModel) -> str | None:
+    """Returns a model as JSON text; None if pydantic does not write it.
+
+    It writes U+FFFD for each byte of a lone surrogate in a key.
+    """
+    try:
+        return model.model_dump_json(exclude_none=True)
+    except (PydanticSerializationError, UnicodeEncodeError, ValueError):
+        return None
 
 
 # Events
@@ -297,29 +368,31 @@ def read_content(text: str) -> types.Content:
 def write_event(event: Event) -> str:
     """Returns the whole event as JSON text that Postgres stores as it is.
 
+    Lone surrogates become U+FFFD in the given event, too, with which its runner goes on.
+
     Raises:
       InvalidInput: A value in the event can be made into JSON in no way.
     """
-    if math.isfinite(event.timestamp):
-        try:
-            text = event.model_dump_json(exclude_none=True)
-        except (PydanticSerializationError, UnicodeEncodeError, ValueError):
-            logger.debug("Event %s is written the slow way.", event.id)
-        else:
-            if "\ufffd" not in text:  # what pydantic writes for a lone surrogate in a key
-                return text
     try:
+        finite_time = math.isfinite(event.timestamp)
+        text = _dumped(event) if finite_time else None
+        if text is None or "\ufffd" in text:
+            mended(event)
+            text = _dumped(event) if finite_time else None
+        if text is not None:
+            return text
+        logger.debug("Event %s is written the slow way.", event.id)
         fields = event.model_dump(
             exclude_none=True, exclude={"actions": {"state_delta", "agent_state"}}
         )
-        fields = finite(without_surrogates(_plain, fields))
+        fields = finite(_plain(fields))
         actions = fields.setdefault("actions", {})
         actions["state_delta"] = jsonable(event.actions.state_delta)
         if event.actions.agent_state is not None:
             actions["agent_state"] = jsonable(event.actions.agent_state)
-        if not math.isfinite(event.timestamp):
+        if not finite_time:
             fields["timestamp"] = str(event.timestamp)
-        return json.dumps(fields, allow_nan=False)
+        return mended_json(json.dumps(fields, allow_nan=False))
     except (PydanticSerializationError, TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"Event {event.id} cannot be written as JSON: {exc}; give it simpler values."
@@ -358,7 +431,7 @@ def read_event(text: str) -> Event:
         return Event.model_validate_json(text)
     except ValidationError:
         try:
-            return _lenient(json.loads(text))
+            return _lenient(json.loads(mended_json(text)))
         except (ValidationError, RecursionError) as exc:
             return _placeholder(text, exc)
 
@@ -388,7 +461,7 @@ def _drop(fields: Any, loc: Sequence[int | str]) -> None:
 
 def _placeholder(text: str, cause: Exception) -> Event:
     try:
-        fields = json.loads(text)
+        fields = json.loads(mended_json(text))
     except RecursionError:
         fields = None
     if not isinstance(fields, dict):

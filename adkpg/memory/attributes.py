@@ -161,10 +161,7 @@ def _object(metadata: Mapping[str, object]) -> str | None:
     if not metadata:
         return None
     try:
-        try:
-            plain = _plain(metadata)
-        except UnicodeEncodeError:  # a key with a lone surrogate
-            plain = jsontext.without_surrogates(_plain, metadata)
+        plain = _plain(jsontext.mended(dict(metadata)))
         # It leaves NaN a float, which is no JSON: as null.
         return jsontext.write(jsontext.mapped(plain, _finite))
     except (PydanticSerializationError, ValueError, RecursionError) as exc:
