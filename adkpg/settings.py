@@ -301,10 +301,15 @@ class Settings(BaseSettings):
 
 def _wrong(exc: ValidationError) -> str:
     """Says in a sentence which variables hold what cannot be used."""
-    wrong: dict[str, list[str]] = {}
+    wrong: dict[str, str] = {}
     for error in exc.errors(include_input=False, include_url=False):
         name = f"{_PREFIX}{'_'.join(map(str, error['loc'][:1]))}".upper()
         said = _MEANING.get(error["type"]) or _SUBJECT.sub("", error["msg"])
-        wrong.setdefault(name, []).append(said)
-    found = "; ".join(f"{name} {', and '.join(said)}" for name, said in wrong.items())
+        if name not in wrong:
+            wrong[name] = said
+        elif error["type"] == "literal_error":  # the words of a switch that has more than two
+            wrong[name] += f" nor {error['ctx']['expected']}"
+        else:
+            wrong[name] += f", and {said}"
+    found = "; ".join(f"{name} {said}" for name, said in wrong.items())
     return f"The settings hold what adkpg cannot use ({found}); correct the variable, or unset it."

@@ -107,6 +107,7 @@ class Database(Closes):
         )
         embedded = self.connections.server is not None
         self.installation = Installation(self.connections, auto_upgrade=auto_upgrade or embedded)
+        self.installation.remembers = self.captures
         self.run = Runner(self.connections, self.installation)
         self.place = self.connections.place
         self.breakers = Breakers()

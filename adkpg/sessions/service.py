@@ -146,6 +146,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         super().__init__(database or db_url, **engine_options)
         self._merge = on_conflict == "merge"
         self._captures = self._database.captures if remember is None else remember is not False
+        self._database.installation.remembers |= self._captures
         if remember is not None and self._captures:
             self._database.remember_by(remember)
         self._queues = AppendQueues()
