@@ -29,8 +29,17 @@ logger = logging.getLogger(__name__)
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_DEPTH = 600
-"""Deepest nesting of a state. Reading takes a stack frame per level of Python's 1,000, so a state
-that could just be written from a shallow stack could not be read from a deeper one."""
+"""Deepest nesting of a state, itself included. Reading takes a stack frame per level of Python's
+1,000, so one that could just be written from a shallow stack could not be read from a deeper one."""
+
+MODELS_DEPTH = 240
+"""Deepest nesting of a value in an event, a memory or a filter, itself included. pydantic, which
+writes these, goes 255 levels deep, and a session holds events that hold contents that hold it."""
+
+AROUND = 5
+"""Levels of an event, or of a content, around the deepest value that it can hold."""
+
+_EVENT_DEPTH = MODELS_DEPTH + AROUND
 
 UNREADABLE = "ADKPG_UNREADABLE"
 """Error code of the event that stands for a stored one which this ADK cannot read."""
@@ -42,6 +51,8 @@ _HALF = re.compile(
     r"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+_NO_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^][{}"]++', re.DOTALL)
+_ROUND = str.maketrans("[]{}", "()()")
 _ESCAPES = re.compile("[\x00\x1a]")
 _UNSTORABLE_IN_JSON = re.compile("\\\\u0000|\\\\u001a|[\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
@@ -68,18 +79,44 @@ _SAID = re.compile(
 # Values
 
 
-def write(plain: Any) -> str:
+def write(plain: Any, most: int = MAX_DEPTH) -> str:
     """Returns plain JSON values as text that jsonb accepts.
 
+    Args:
+      plain: The values.
+      most: How many levels they may have.
+
     Raises:
-      ValueError: A float is NaN or infinite, or the value is circular.
+      ValueError: A float is NaN or infinite, or the value is circular or nested deeper.
       TypeError: A value is not JSON.
       RecursionError: It is nested too deeply.
     """
     text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    require_shallow(text, most)
     if _UNSTORABLE_IN_JSON.search(text):
         text = json.dumps(mapped(plain, escape), ensure_ascii=False)
     return _LARGE.sub(_digits, text) if "e+" in text else text
+
+
+def require_shallow(text: str, most: int) -> None:
+    """Refuses JSON text that is nested too deeply.
+
+    Raises:
+      ValueError: It has more levels.
+    """
+    if _deeper_than(most, text):
+        raise ValueError(f"it is nested deeper than {most} levels")
+
+
+def _deeper_than(levels: int, text: str) -> bool:
+    if text.count("{") + text.count("[") <= levels:
+        return False
+    brackets = _NO_BRACKETS.sub("", text).translate(_ROUND)
+    for _ in range(levels):  # each turn takes the innermost level away
+        if not brackets:
+            return False
+        brackets = brackets.replace("()", "")
+    return bool(brackets)
 
 
 def _digits(match: re.Match[str]) -> str:
@@ -247,27 +284,7 @@ def _converted(scope: Mapping[str, Any]) -> dict[str, Any]:
                 "store a simpler value."
             ) from exc
         except (ValueError, RecursionError):  # plain JSON may be deeper than pydantic goes
-            if _deeper_than(MAX_DEPTH, scope):
-                raise InvalidInput(
-                    f"State cannot be written as JSON (keys {sorted(scope)[:5]}): it is circular "
-                    f"or nested deeper than {MAX_DEPTH} levels; store a flatter value."
-                ) from None
             return dict(scope)
-
-
-def _deeper_than(levels: int, scope: Mapping[str, Any]) -> bool:
-    level: list[Any] = [scope]
-    for _ in range(levels):
-        inner = (
-            item
-            for container in level
-            for item in (container.values() if isinstance(container, Mapping) else container)
-            if isinstance(item, (Mapping, list, tuple, set, frozenset))
-        )
-        level = list({id(container): container for container in inner}.values())
-        if not level:
-            return False
-    return True
 
 
 def _texts(scope: Mapping[str, Any]) -> Any:
@@ -343,11 +360,21 @@ def read_content(text: str) -> types.Content:
 
 
 def write_content(content: types.Content) -> str:
-    """Returns a content as JSON text; the given one keeps its texts as they are."""
-    text = _dumped(content)
-    if text is None or "\ufffd" in text:
-        whole = mended(content.model_copy(deep=True))
-        return _dumped(whole) or json.dumps(whole.model_dump(mode="json", exclude_none=True))
+    """Returns a content as JSON text; the given one keeps its texts as they are.
+
+    Raises:
+      InvalidInput: A value in it can be made into JSON in no way.
+    """
+    try:
+        text = _dumped(content)
+        if text is None or "\ufffd" in text:
+            whole = mended(content.model_copy(deep=True))
+            text = _dumped(whole) or json.dumps(whole.model_dump(mode="json", exclude_none=True))
+        require_shallow(text, _EVENT_DEPTH)
+    except (PydanticSerializationError, TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInput(
+            f"A memory's content cannot be written as JSON: {exc}; give it simpler values."
+        ) from exc
     return text
 
 
@@ -379,20 +406,23 @@ def write_event(event: Event) -> str:
         if text is None or "\ufffd" in text:
             mended(event)
             text = _dumped(event) if finite_time else None
-        if text is not None:
+        if text is not None and not _deeper_than(_EVENT_DEPTH, text):
             return text
         logger.debug("Event %s is written the slow way.", event.id)
         fields = event.model_dump(
             exclude_none=True, exclude={"actions": {"state_delta", "agent_state"}}
         )
         fields = finite(_plain(fields))
+        require_shallow(json.dumps(fields), _EVENT_DEPTH)
         actions = fields.setdefault("actions", {})
         actions["state_delta"] = jsonable(event.actions.state_delta)
         if event.actions.agent_state is not None:
             actions["agent_state"] = jsonable(event.actions.agent_state)
         if not finite_time:
             fields["timestamp"] = str(event.timestamp)
-        return mended_json(json.dumps(fields, allow_nan=False))
+        text = mended_json(json.dumps(fields, allow_nan=False))
+        require_shallow(text, MAX_DEPTH + 2)  # the event and its actions
+        return text
     except (PydanticSerializationError, TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"Event {event.id} cannot be written as JSON: {exc}; give it simpler values."

@@ -163,7 +163,7 @@ def _object(metadata: Mapping[str, object]) -> str | None:
     try:
         plain = _plain(jsontext.mended(dict(metadata)))
         # It leaves NaN a float, which is no JSON: as null.
-        return jsontext.write(jsontext.mapped(plain, _finite))
+        return jsontext.write(jsontext.mapped(plain, _finite), jsontext.MODELS_DEPTH)
     except (PydanticSerializationError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"custom_metadata cannot be written as JSON: {exc}; give simpler values."
