@@ -30,7 +30,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_DEPTH = 600
 """Deepest nesting of a state, itself included. Reading takes a stack frame per level of Python's
-1,000, so one that could just be written from a shallow stack could not be read from a deeper one."""
+1,000, so one that could just be written from a shallow stack could not be read from a deeper."""
 
 MODELS_DEPTH = 240
 """Deepest nesting of a value in an event, a memory or a filter, itself included. pydantic, which

@@ -108,7 +108,8 @@ class Settings(BaseSettings):
         ge=0,
         description="How long a call is repeated that meets a fault that passes (a lost or refused "
         "connection, a restart, too many clients, a race, a lock, a failover), in seconds from the "
-        "fault on; 0 repeats it once, if its connection was lost.",
+        "fault on; 0 repeats it once, if its connection was lost. Unless it is set, an address "
+        "that refuses and was never reached is tried for 6 s.",
     )
     migration_timeout_s: float = Field(
         default=600,
