@@ -1,7 +1,9 @@
 """JSON text: how values, states, contents and events become what Postgres holds, and come back.
 
-jsonb refuses U+0000 and lone surrogates. Each becomes U+001A and four hex digits, and so does
-U+001A itself, which makes the escape reversible. jsonb keeps numbers as numerics, which know no
+A lone surrogate, half of a character, is no text: nothing that has one can be sent as UTF-8. It
+becomes U+FFFD when it is written, and when it is read where it was stored before. jsonb refuses
+U+0000, too. That becomes U+001A and four hex digits, and so does U+001A itself, which makes the
+escape reversible. jsonb keeps numbers as numerics, which know no
 exponent: a float of 1e16 or more is written with all its digits, so that it comes back as a float.
 
 Values that are not JSON are treated as ADK treats them (``google/adk/sessions/_session_util.py``):
@@ -27,15 +29,32 @@ logger = logging.getLogger(__name__)
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_DEPTH = 600
-"""Deepest nesting of a state. Reading takes a stack frame per level of Python's 1,000, so a state
-that could just be written from a shallow stack could not be read from a deeper one."""
+"""Deepest nesting of a state, itself included. Reading takes a stack frame per level of Python's
+1,000, so one that could just be written from a shallow stack could not be read from a deeper."""
+
+MODELS_DEPTH = 240
+"""Deepest nesting of a value in an event, a memory or a filter, itself included. pydantic, which
+writes these, goes 255 levels deep, and a session holds events that hold contents that hold it."""
+
+AROUND = 5
+"""Levels of an event, or of a content, around the deepest value that it can hold."""
+
+_EVENT_DEPTH = MODELS_DEPTH + AROUND
 
 UNREADABLE = "ADKPG_UNREADABLE"
 """Error code of the event that stands for a stored one which this ADK cannot read."""
 
-_UNSTORABLE = re.compile("[\x00\x1a\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# An escape of JSON text; one of half a character is its group.
+_HALF = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_NO_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^][{}"]++', re.DOTALL)
+_ROUND = str.maketrans("[]{}", "()()")
+_ESCAPES = re.compile("[\x00\x1a]")
 _UNSTORABLE_IN_JSON = re.compile("\\\\u0000|\\\\u001a|[\ud800-\udfff]")
-_UNSTORABLE_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 # A number is tried from its first digit alone, or one of n digits would take n² steps.
 _LARGE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?<![0-9.])-?[0-9.]++e\+[0-9]+')
@@ -60,18 +79,44 @@ _SAID = re.compile(
 # Values
 
 
-def write(plain: Any) -> str:
+def write(plain: Any, most: int = MAX_DEPTH) -> str:
     """Returns plain JSON values as text that jsonb accepts.
 
+    Args:
+      plain: The values.
+      most: How many levels they may have.
+
     Raises:
-      ValueError: A float is NaN or infinite, or the value is circular.
+      ValueError: A float is NaN or infinite, or the value is circular or nested deeper.
       TypeError: A value is not JSON.
       RecursionError: It is nested too deeply.
     """
     text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    require_shallow(text, most)
     if _UNSTORABLE_IN_JSON.search(text):
         text = json.dumps(mapped(plain, escape), ensure_ascii=False)
     return _LARGE.sub(_digits, text) if "e+" in text else text
+
+
+def require_shallow(text: str, most: int) -> None:
+    """Refuses JSON text that is nested too deeply.
+
+    Raises:
+      ValueError: It has more levels.
+    """
+    if _deeper_than(most, text):
+        raise ValueError(f"it is nested deeper than {most} levels")
+
+
+def _deeper_than(levels: int, text: str) -> bool:
+    if text.count("{") + text.count("[") <= levels:
+        return False
+    brackets = _NO_BRACKETS.sub("", text).translate(_ROUND)
+    for _ in range(levels):  # each turn takes the innermost level away
+        if not brackets:
+            return False
+        brackets = brackets.replace("()", "")
+    return bool(brackets)
 
 
 def _digits(match: re.Match[str]) -> str:
@@ -102,28 +147,76 @@ def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
 def same_json(one: str, other: str) -> bool:
     """Whether two JSON texts say the same, however they are spelled."""
     try:
-        return bool(json.loads(one) == json.loads(other))
+        return bool(json.loads(mended_json(one)) == json.loads(mended_json(other)))
     except (ValueError, RecursionError):
         return False
 
 
 def storable(text: str) -> str:
-    """Returns a text that a text column can hold: NUL and lone surrogates become spaces."""
-    return _UNSTORABLE_IN_TEXT.sub(" ", text)
+    """Returns a text that a text column can hold: NUL becomes a space, a lone surrogate U+FFFD."""
+    return _whole(text).replace("\x00", " ")
 
 
 def escape(leaf: Any) -> Any:
     """Returns a text as jsonb can hold it, anything else as it is."""
     if not isinstance(leaf, str):
         return leaf
-    return _UNSTORABLE.sub(lambda match: f"\x1a{ord(match[0]):04x}", leaf)
+    return _ESCAPES.sub(lambda match: f"\x1a{ord(match[0]):04x}", _whole(leaf))
 
 
 def unescape(leaf: Any) -> Any:
     """Undoes `escape`."""
     if not isinstance(leaf, str):
         return leaf
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), leaf)
+    return _whole(_ESCAPED.sub(lambda match: chr(int(match[1], 16)), leaf))
+
+
+# Lone surrogates
+
+
+def mended(value: Any) -> Any:
+    """Returns a value with U+FFFD for each lone surrogate of its texts, keys included.
+
+    What has none is returned itself. Models are mended in place.
+    """
+    if isinstance(value, str):
+        return _whole(value)
+    if isinstance(value, BaseModel):
+        for fields in (value.__dict__, value.__pydantic_extra__ or {}):
+            for name, item in fields.items():
+                fields[name] = mended(item)
+        return value
+    if isinstance(value, dict):
+        copy = {}
+        changed = False
+        for key, item in value.items():
+            new_key, new = mended(key), mended(item)
+            changed = changed or new_key is not key or new is not item
+            copy[new_key] = new
+        return copy if changed else value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = []
+        for item in value:
+            items.append(mended(item))
+        if all(new is item for new, item in zip(items, value, strict=True)):
+            return value
+        return value.__class__(*items) if hasattr(value, "_fields") else value.__class__(items)
+    return value
+
+
+def mended_json(text: str) -> str:
+    """Returns JSON text whose texts have U+FFFD for each lone surrogate, spelled out or escaped."""
+    text = _whole(text)
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _HALF.sub(lambda match: "\\ufffd" if match[1] else match[0], text)
+
+
+def _whole(text: str) -> str:
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    # Halves that meet are one character.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 # States
@@ -179,44 +272,19 @@ def finite(plain: Any) -> Any:
     )
 
 
-def without_surrogates(convert: Callable[[Any], Any], value: Any) -> Any:
-    """Runs a conversion of pydantic's, which refuses lone surrogates, on values that hold some."""
-    return mapped(convert(mapped(value, escape)), unescape)
-
-
 def _converted(scope: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return _dict(to_jsonable_python(scope))
     except ValueError:  # deep nesting, lone surrogates or what is not JSON: find out
         try:
-            return _dict(without_surrogates(_texts, scope))
+            return _dict(_texts(mended(scope)))
         except PydanticSerializationError as exc:
             raise InvalidInput(
                 f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
                 "store a simpler value."
             ) from exc
         except (ValueError, RecursionError):  # plain JSON may be deeper than pydantic goes
-            if _deeper_than(MAX_DEPTH, scope):
-                raise InvalidInput(
-                    f"State cannot be written as JSON (keys {sorted(scope)[:5]}): it is circular "
-                    f"or nested deeper than {MAX_DEPTH} levels; store a flatter value."
-                ) from None
             return dict(scope)
-
-
-def _deeper_than(levels: int, scope: Mapping[str, Any]) -> bool:
-    level: list[Any] = [scope]
-    for _ in range(levels):
-        inner = (
-            item
-            for container in level
-            for item in (container.values() if isinstance(container, Mapping) else container)
-            if isinstance(item, (Mapping, list, tuple, set, frozenset))
-        )
-        level = list({id(container): container for container in inner}.values())
-        if not level:
-            return False
-    return True
 
 
 def _texts(scope: Mapping[str, Any]) -> Any:
@@ -288,7 +356,37 @@ def read_content(text: str) -> types.Content:
             return copied(_CONTENT, fields)
         return types.Content.model_validate_json(text)
     except ValueError:  # a lone surrogate, which pydantic's parser refuses
-        return types.Content.model_validate(json.loads(text))
+        return types.Content.model_validate(json.loads(mended_json(text)))
+
+
+def write_content(content: types.Content) -> str:
+    """Returns a content as JSON text; the given one keeps its texts as they are.
+
+    Raises:
+      InvalidInput: A value in it can be made into JSON in no way.
+    """
+    try:
+        text = _dumped(content)
+        if text is None or "\ufffd" in text:
+            whole = mended(content.model_copy(deep=True))
+            text = _dumped(whole) or json.dumps(whole.model_dump(mode="json", exclude_none=True))
+        require_shallow(text, _EVENT_DEPTH)
+    except (PydanticSerializationError, TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInput(
+            f"A memory's content cannot be written as JSON: {exc}; give it simpler values."
+        ) from exc
+    return text
+
+
+def _dumped(model: BaseModel) -> str | None:
+    """Returns a model as JSON text; None if pydantic does not write it.
+
+    It writes U+FFFD for each byte of a lone surrogate in a key.
+    """
+    try:
+        return model.model_dump_json(exclude_none=True)
+    except (PydanticSerializationError, UnicodeEncodeError, ValueError):
+        return None
 
 
 # Events
@@ -297,29 +395,34 @@ def read_content(text: str) -> types.Content:
 def write_event(event: Event) -> str:
     """Returns the whole event as JSON text that Postgres stores as it is.
 
+    Lone surrogates become U+FFFD in the given event, too, with which its runner goes on.
+
     Raises:
       InvalidInput: A value in the event can be made into JSON in no way.
     """
-    if math.isfinite(event.timestamp):
-        try:
-            text = event.model_dump_json(exclude_none=True)
-        except (PydanticSerializationError, UnicodeEncodeError, ValueError):
-            logger.debug("Event %s is written the slow way.", event.id)
-        else:
-            if "\ufffd" not in text:  # what pydantic writes for a lone surrogate in a key
-                return text
     try:
+        finite_time = math.isfinite(event.timestamp)
+        text = _dumped(event) if finite_time else None
+        if text is None or "\ufffd" in text:
+            mended(event)
+            text = _dumped(event) if finite_time else None
+        if text is not None and not _deeper_than(_EVENT_DEPTH, text):
+            return text
+        logger.debug("Event %s is written the slow way.", event.id)
         fields = event.model_dump(
             exclude_none=True, exclude={"actions": {"state_delta", "agent_state"}}
         )
-        fields = finite(without_surrogates(_plain, fields))
+        fields = finite(_plain(fields))
+        require_shallow(json.dumps(fields), _EVENT_DEPTH)
         actions = fields.setdefault("actions", {})
         actions["state_delta"] = jsonable(event.actions.state_delta)
         if event.actions.agent_state is not None:
             actions["agent_state"] = jsonable(event.actions.agent_state)
-        if not math.isfinite(event.timestamp):
+        if not finite_time:
             fields["timestamp"] = str(event.timestamp)
-        return json.dumps(fields, allow_nan=False)
+        text = mended_json(json.dumps(fields, allow_nan=False))
+        require_shallow(text, MAX_DEPTH + 2)  # the event and its actions
+        return text
     except (PydanticSerializationError, TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"Event {event.id} cannot be written as JSON: {exc}; give it simpler values."
@@ -358,7 +461,7 @@ def read_event(text: str) -> Event:
         return Event.model_validate_json(text)
     except ValidationError:
         try:
-            return _lenient(json.loads(text))
+            return _lenient(json.loads(mended_json(text)))
         except (ValidationError, RecursionError) as exc:
             return _placeholder(text, exc)
 
@@ -388,7 +491,7 @@ def _drop(fields: Any, loc: Sequence[int | str]) -> None:
 
 def _placeholder(text: str, cause: Exception) -> Event:
     try:
-        fields = json.loads(text)
+        fields = json.loads(mended_json(text))
     except RecursionError:
         fields = None
     if not isinstance(fields, dict):

@@ -108,7 +108,8 @@ class Settings(BaseSettings):
         ge=0,
         description="How long a call is repeated that meets a fault that passes (a lost or refused "
         "connection, a restart, too many clients, a race, a lock, a failover), in seconds from the "
-        "fault on; 0 repeats it once, if its connection was lost.",
+        "fault on; 0 repeats it once, if its connection was lost. Unless it is set, an address "
+        "that refuses and was never reached is tried for 6 s.",
     )
     migration_timeout_s: float = Field(
         default=600,
@@ -308,10 +309,15 @@ class Settings(BaseSettings):
 
 def _wrong(exc: ValidationError) -> str:
     """Says in a sentence which variables hold what cannot be used."""
-    wrong: dict[str, list[str]] = {}
+    wrong: dict[str, str] = {}
     for error in exc.errors(include_input=False, include_url=False):
         name = f"{_PREFIX}{'_'.join(map(str, error['loc'][:1]))}".upper()
         said = _MEANING.get(error["type"]) or _SUBJECT.sub("", error["msg"])
-        wrong.setdefault(name, []).append(said)
-    found = "; ".join(f"{name} {', and '.join(said)}" for name, said in wrong.items())
+        if name not in wrong:
+            wrong[name] = said
+        elif error["type"] == "literal_error":  # the words of a switch that has more than two
+            wrong[name] += f" nor {error['ctx']['expected']}"
+        else:
+            wrong[name] += f", and {said}"
+    found = "; ".join(f"{name} {said}" for name, said in wrong.items())
     return f"The settings hold what adkpg cannot use ({found}); correct the variable, or unset it."

@@ -9,9 +9,10 @@ from weakref import WeakValueDictionary
 
 from google.adk.cli.service_registry import get_service_registry
 
+from adkpg.adk.refused import Refused
 from adkpg.artifacts.service import DatabaseArtifactService
 from adkpg.database import Database
-from adkpg.errors import ConfigurationError, in_public
+from adkpg.errors import ConfigurationError, InvalidArtifact, InvalidInput, in_public
 from adkpg.interface.internal import internal
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.remember.policy import Remember
@@ -58,7 +59,7 @@ def databases_of_services() -> list[Database]:
 
 
 def _answering(service: ClassT) -> ClassT:
-    """Has a service raise errors in their public words.
+    """Has a service raise errors in their public words, and refusals as `Refused`.
 
     ADK's servers answer clients with the words of what was raised: in bodies of HTTP, server-sent
     events, reasons of WebSockets, tasks of A2A. All of them come by here.
@@ -67,8 +68,13 @@ def _answering(service: ClassT) -> ClassT:
     def in_public_words(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         async def made(*args: Any, **kwargs: Any) -> Any:
-            with in_public():
-                return await method(*args, **kwargs)
+            try:
+                with in_public():
+                    return await method(*args, **kwargs)
+            except InvalidInput as exc:
+                if isinstance(exc, (InvalidArtifact, Refused)):  # ADK has an answer of its own
+                    raise
+                raise Refused(str(exc)) from exc
 
         return internal(made)  # in the interface it is its parent's
 

@@ -51,7 +51,7 @@ def draft(artifact: types.Part | dict[str, Any]) -> Draft:
       InvalidArtifact: It has neither bytes nor text nor the URI of a file, or is no part.
     """
     try:
-        part = ensure_part(artifact)
+        part = ensure_part(jsontext.mended(artifact))
     except (ValidationError, TypeError) as exc:  # TypeError: of keys that are no names
         raise InvalidArtifact(f"The artifact is no types.Part: {exc}; correct it.") from exc
     if part.inline_data is not None:
@@ -61,7 +61,7 @@ def draft(artifact: types.Part | dict[str, Any]) -> Draft:
         return Draft(_json(part, {"inline_data": {"data"}}), data, part.inline_data.mime_type)
     if part.text is not None:
         empty = part.model_copy(update={"text": ""})
-        return Draft(_json(empty), part.text.encode(errors="surrogatepass"), "text/plain")
+        return Draft(_json(empty), jsontext.mended(part.text).encode(), "text/plain")
     if part.file_data is not None:
         return Draft(_json(part), None, part.file_data.mime_type)
     raise InvalidArtifact(
@@ -72,11 +72,11 @@ def draft(artifact: types.Part | dict[str, Any]) -> Draft:
 
 def part(text: str, data: Iterable[bytes]) -> types.Part:
     """Returns the part that a draft was made of."""
-    read = types.Part.model_validate_json(text)
+    read = types.Part.model_validate_json(jsontext.mended_json(text))
     if read.inline_data is not None:
         read.inline_data.data = b"".join(data)
     elif read.text is not None:
-        read.text = b"".join(data).decode(errors="surrogatepass")
+        read.text = jsontext.mended(b"".join(data).decode(errors="surrogatepass"))
     return read
 
 
@@ -126,7 +126,7 @@ def blob(mime_type: str, display_name: str | None) -> str:
     for name, value in inline.items():
         if not isinstance(value, str):
             raise InvalidArtifact(f"{name} is {type(value).__name__}; give a str.")
-    return json.dumps({"inline_data": inline})
+    return jsontext.mended_json(json.dumps({"inline_data": inline}))
 
 
 def _json(part: types.Part, exclude: dict[str, set[str]] | None = None) -> str:

@@ -23,7 +23,14 @@ from adkpg.artifacts.store import ObjectStore, location_of
 from adkpg.artifacts.stream import ArtifactStream, following
 from adkpg.artifacts.sweep import remove_objects
 from adkpg.database import Database, Transaction, UsesDatabase
-from adkpg.errors import AdkpgError, ArtifactGone, DatabaseError, InvalidArtifact, SessionNotFound
+from adkpg.errors import (
+    AdkpgError,
+    ArtifactGone,
+    DatabaseError,
+    DiskFull,
+    InvalidArtifact,
+    SessionNotFound,
+)
 from adkpg.keys import ScopeKey
 from adkpg.limits import page_rows
 from adkpg.outages.cancellation import uninterrupted
@@ -176,7 +183,14 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
                 async for part in data:
                     size += len(part)
                     self._require_small(size)
-                    await asyncio.to_thread(file.write, part)
+                    try:
+                        await asyncio.to_thread(file.write, part)
+                    except OSError as exc:
+                        raise DiskFull(
+                            f"The folder for temporary files has no room for the stream ({exc}); "
+                            "make room there, or set TMPDIR to another folder.",
+                            written=False,
+                        ) from exc
                 return await self._save(where, draft, metadata, file, size, upload)
 
     async def load_artifact(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from adkpg.database.driver import Closed, Fault, fault_of, of_driver, translate
+from adkpg.database.driver import Closed, Fault, NeverReached, fault_of, of_driver, translate
 from adkpg.errors import DatabaseError, InvalidInput, RetryableError
 from adkpg.telemetry import calls
 
@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 _SHORTEST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.6
 _SAID_PAUSE_S = 0.8
+_LONGEST_FIRST_S = 6.0  # for an address that refuses, and was never reached
 _WORTH_SAYING_S = 5.0  # a failure that comes sooner says enough
 _AT_ONCE = (Fault.LOST, Fault.UNPREPARED)  # a new connection may be all that is missing
 
@@ -290,16 +291,19 @@ class Attempts:
             return False
         self._connections.heed(fault)
         now = time.monotonic()
+        budget_s = self._budget_s
+        if isinstance(failure.__cause__, NeverReached):
+            budget_s = min(budget_s, _LONGEST_FIRST_S)
         if self._deadline is None:
-            self._deadline = now + self._budget_s
+            self._deadline = now + budget_s
         self._wait_s = 0.0
         if self._pause_s or fault not in _AT_ONCE:
-            if now + self._pause_s > self._deadline or not self._budget_s:
+            if now + self._pause_s > self._deadline or not budget_s:
                 return False
             self._wait_s = max(self._pause_s, _SHORTEST_PAUSE_S) * random.uniform(0.5, 1)
         self._pause_s = min(max(2 * self._pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
-        if self._pause_s == _SAID_PAUSE_S and self._budget_s > _WORTH_SAYING_S:
-            logger.warning("A call is repeated for up to %g s: %s", self._budget_s, failure)
+        if self._pause_s == _SAID_PAUSE_S and budget_s > _WORTH_SAYING_S:
+            logger.warning("A call is repeated for up to %g s: %s", budget_s, failure)
         calls.retried()
         self._failure = failure
         self._follow(Attempt(), fault)

@@ -1,6 +1,7 @@
 """Opens the driver's connections, and adapts them to a pooler that lies between."""
 
 import asyncio
+import errno
 import inspect
 import logging
 import os
@@ -14,7 +15,7 @@ import asyncpg
 
 from adkpg.database import address, pooler
 from adkpg.database.address import Address
-from adkpg.database.driver import PasswordFailed
+from adkpg.database.driver import NeverReached, PasswordFailed
 from adkpg.errors import ConfigurationError
 from adkpg.settings import Settings
 
@@ -87,6 +88,7 @@ class Connector:
         self._told = _PREPARED in self._options
         self._keeps_prepared: bool | None = True if self._told else None
         self._said_to_wait = False  # since the last connection
+        self._waits_to_reach = "retry_timeout_s" in settings.model_fields_set
         self._system: ssl.SSLContext | None = None  # trusts what the system trusts
 
     def _take(self, name: str, value: Any, settings_of_server: dict[str, str]) -> None:
@@ -154,6 +156,7 @@ class Connector:
                 options["ssl"] = self._trusting_system()
             connection = await self._let_in(options)
             self._said_to_wait = False
+            self._waits_to_reach = True
             return connection
         except (asyncpg.ClientConfigurationError, ConfigurationError):
             raise
@@ -166,6 +169,8 @@ class Connector:
             raise
         except (OSError, ValueError) as exc:
             self._require_files()
+            if isinstance(exc, OSError) and _refuses(exc) and not self._waits_to_reach:
+                raise NeverReached(errno.ECONNREFUSED, exc.strerror or str(exc)) from exc
             if isinstance(exc, (OSError, UnicodeError)):
                 raise
         finally:
@@ -288,3 +293,11 @@ class Connector:
             )
         self._keeps_prepared = keeps
         return keeps
+
+
+def _refuses(exc: OSError) -> bool:
+    """Whether an address refuses connections, or all the addresses of a name do."""
+    if isinstance(exc, ConnectionRefusedError):
+        return True
+    said = str(exc)  # asyncio has no errno of several
+    return 0 < said.count("[Errno ") == said.count(f"[Errno {errno.ECONNREFUSED}]")

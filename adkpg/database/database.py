@@ -5,7 +5,7 @@ statement runs) and `Replica` (what a standby may answer).
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, NoReturn, Self, SupportsIndex
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -37,6 +37,25 @@ class Closes(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Gives up what it holds; idempotent."""
+
+    def __copy__(self) -> Self:
+        """Returns itself: connections are not copied."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Returns itself, as a deep copy of what holds it, such as ADK's context, shares it."""
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
+        """Refuses to be pickled, because connections stay in their process.
+
+        Raises:
+          TypeError: Always.
+        """
+        raise TypeError(
+            f"{type(self).__name__} has connections, which stay in their process; make another "
+            "one with the same arguments where it is needed."
+        )
 
 
 class Database(Closes):
@@ -109,6 +128,7 @@ class Database(Closes):
         )
         embedded = self.connections.server is not None
         self.installation = Installation(self.connections, auto_upgrade=auto_upgrade or embedded)
+        self.installation.remembers = self.captures
         self.run = Runner(self.connections, self.installation)
         self.place = self.connections.place
         self.breakers = Breakers()

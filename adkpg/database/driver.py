@@ -68,6 +68,10 @@ _OF_DRIVER = (
 )
 
 
+class NeverReached(ConnectionRefusedError):
+    """The address refuses, and no connection to it was ever open: it may be a wrong one."""
+
+
 class Closed(ConnectionError):
     """This process closed the pool while a call was under way."""
 

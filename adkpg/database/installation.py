@@ -38,6 +38,7 @@ class Installation:
 
     Attributes:
       auto_upgrade: Whether the first use migrates.
+      remembers: Whether a service's appends remember, for the line at the start.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Installation:
         self.auto_upgrade = auto_upgrade
         self._introduced = is_standby
         self._embedders: dict[str, None] = {}
+        self.remembers = False
         self._verified = self._distributed = False
         self._direct, self._routed = Direct(self._schema), Routed(self._schema)
 
@@ -354,8 +356,8 @@ class Installation:
     def _introduce(self, found: migrations.Found) -> None:
         """Says once where this process works, and with what."""
         logger.info(
-            "adkpg %s: %s, schema %s at revision %s, Postgres %d.%d, pgvector %s, embedder %s, at "
-            "most %d connections per event loop%s",
+            "adkpg %s: %s, schema %s at revision %s, Postgres %d.%d, pgvector %s, embedder %s, "
+            "remembering %s, at most %d connections per event loop%s",
             _own_version(),
             self._connections.url,
             self._schema,
@@ -363,6 +365,7 @@ class Installation:
             *divmod(found.postgres, 10_000),
             found.pgvector,
             " and ".join(self._embedders) or "none",
+            "on" if self.remembers else "off",
             self._connections.use()[2],
             ", row-level security" if self._settings.row_level_security else "",
         )

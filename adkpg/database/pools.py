@@ -35,6 +35,7 @@ from adkpg.errors import AdkpgError, ConfigurationError
 logger = logging.getLogger(__name__)
 
 _LONGEST_FAREWELL_S = 5.0
+_LONGEST_OPENING_S = 0.5  # once nobody waits for the connection any more
 _PLAIN = {"pool_size", "max_overflow", "pool_timeout", "pool_use_lifo", "echo", "echo_pool"}
 """Engine options with which nothing is awaited where an idle connection is taken."""
 
@@ -451,7 +452,7 @@ class _LoopPool:
     async def _opened_or_ended(self) -> None:
         """Waits for connections that are being opened, since one that is cut off makes noise."""
         if self._opening:
-            _, late = await asyncio.wait(self._opening, timeout=_LONGEST_FAREWELL_S)
+            _, late = await asyncio.wait(self._opening, timeout=_LONGEST_OPENING_S)
             for task in late:
                 task.cancel()
             if late:

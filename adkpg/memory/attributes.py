@@ -161,12 +161,9 @@ def _object(metadata: Mapping[str, object]) -> str | None:
     if not metadata:
         return None
     try:
-        try:
-            plain = _plain(metadata)
-        except UnicodeEncodeError:  # a key with a lone surrogate
-            plain = jsontext.without_surrogates(_plain, metadata)
+        plain = _plain(jsontext.mended(dict(metadata)))
         # It leaves NaN a float, which is no JSON: as null.
-        return jsontext.write(jsontext.mapped(plain, _finite))
+        return jsontext.write(jsontext.mapped(plain, _finite), jsontext.MODELS_DEPTH)
     except (PydanticSerializationError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"custom_metadata cannot be written as JSON: {exc}; give simpler values."

@@ -1,7 +1,6 @@
 """Drafts: ADK events and memory entries as rows to be written. Pure; JSON travels as text."""
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
@@ -12,7 +11,7 @@ from google.adk.flows.llm_flows.functions import REQUEST_EUC_FUNCTION_CALL_NAME
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import to_json
 
 from adkpg import jsontext
 from adkpg.errors import InvalidInput
@@ -241,7 +240,7 @@ def new_draft(
     artifacts: Mapping[str, int] | None = None,
 ) -> Draft:
     """Returns one memory as it is to be written; without an id it gets a new one."""
-    stored = _content_text(content)
+    stored = jsontext.write_content(content)
     name = storable_text(author) if author else None
     text = text[:BODY_LIMIT]
     spoken = text if name is None else f"{name}: {text}"
@@ -387,13 +386,6 @@ def _asks_for_credentials(event: Event) -> bool:
         for part in parts
         for call in (part.function_call, part.function_response)
     )
-
-
-def _content_text(content: types.Content) -> str:
-    try:
-        return content.model_dump_json(exclude_none=True)
-    except (PydanticSerializationError, UnicodeEncodeError):  # lone surrogates
-        return json.dumps(content.model_dump(mode="json", exclude_none=True))
 
 
 def _moment(timestamp: str | None, now: float) -> datetime:

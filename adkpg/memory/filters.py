@@ -161,10 +161,7 @@ def _plain(metadata: Any) -> Any:
 def _json(metadata: Any) -> str:
     """Metadata as `attributes.read` stores it."""
     try:
-        try:
-            return jsontext.write(_plain(dict(metadata)))
-        except UnicodeEncodeError:  # a key with a lone surrogate
-            return jsontext.write(jsontext.without_surrogates(_plain, dict(metadata)))
+        return jsontext.write(_plain(jsontext.mended(dict(metadata))), jsontext.MODELS_DEPTH)
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as exc:
         raise InvalidInput(
             f"The metadata to look for cannot be written as JSON: {exc}; give simpler values."

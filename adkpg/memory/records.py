@@ -104,7 +104,7 @@ def said(content: types.Content | None) -> str:
 
 
 def storable_text(text: str) -> str:
-    """Returns a text's beginning, NUL and lone surrogates, which Postgres cannot store, as spaces.
+    """Returns a text's beginning, as a text column can hold it.
 
     Cut before anything looks at its characters: an event may have megabytes.
     """

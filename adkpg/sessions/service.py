@@ -147,6 +147,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         super().__init__(database or db_url, **engine_options)
         self._merge = on_conflict == "merge"
         self._captures = self._database.captures if remember is None else remember is not False
+        self._database.installation.remembers |= self._captures
         if remember is not None and self._captures:
             self._database.remember_by(remember)
         self._queues = AppendQueues()
@@ -831,7 +832,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
     async def append_event(self, session: Session, event: Event) -> Event:
         """Stores an event and its state delta, then brings the live Session up to date.
 
-        Partial events are returned untouched. ``temp:`` keys reach the live state only, and are
+        Partial events are returned. Lone surrogates, halves of a character, become U+FFFD in the
+        event. ``temp:`` keys reach the live state only, and are
         taken out of the event. An event id that is already stored writes nothing, so an append
         whose answer was lost can be repeated. Appends through one Session object are served in
         turn. A cancelled caller leaves storage and the live object agreeing.
@@ -850,7 +852,12 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             written, the session goes on.
         """
         if event.partial:
+            jsontext.mended(event.content)  # in place
             return event
+        delta = event.actions.state_delta
+        for key, value in delta.items():
+            if isinstance(value, str) and key.startswith(State.TEMP_PREFIX):
+                delta[key] = jsontext.mended(value)
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         holder = invocations.holder_here(self._database, _place(session))
@@ -873,10 +880,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             session_id=session.id,
             event_id=event.id,
         )
-        delta = split(event.actions.state_delta)
+        given = event.actions.state_delta
+        delta = split(given)
         payload, memory = await off_loop(
             text_length([event.content]), lambda: self._prepared(session, event)
         )
+        for key in given.keys() - event.actions.state_delta:  # a callback set it, now it is mended
+            session.state.pop(key, None)
         settings = self._database.settings
         require_size(settings, "max_event_mb", f"Event {event.id}", payload)
         require_small(delta, settings)

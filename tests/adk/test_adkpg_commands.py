@@ -61,6 +61,7 @@ async def test_a_server_keeps_all_three_in_the_database_of_the_environment(
     for table, rows in (("sessions", 1), ("events", 2), ("memories", 2), ("artifacts", 1)):
         assert await connection.fetchval(f"SELECT count(*) FROM {table} WHERE {place}") == rows
     assert server.returncode == 0
+    assert server.log.count("Remembering is off") == 1
     assert account.password not in server.log
     assert "Traceback" not in server.log
     assert "ResourceWarning" not in server.log
@@ -78,6 +79,7 @@ async def test_run_answers_and_stores_and_takes_options_of_adk(
     assert "Turn 1: --help" in done.stdout
     typed = adkpg("run", agent, env=env, said="Good morning\nexit\n")
     assert "[assistant]: Turn 1: Good morning" in typed.stdout, typed.stderr
+    assert typed.stderr.count("Remembering is off") == 1
     assert await connection.fetchval("SELECT count(*) FROM sessions") == 2
     assert await connection.fetchval("SELECT count(*) FROM events") == 4
     assert account.password not in done.stdout + done.stderr + typed.stdout + typed.stderr

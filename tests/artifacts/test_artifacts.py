@@ -1,6 +1,7 @@
 """Files on Postgres: what ADK's services leave open, how much travels, whose they are."""
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from google.genai import types
 
 import adkpg
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService, Settings
-from adkpg.errors import ArtifactGone, InvalidArtifact
+from adkpg.errors import ArtifactGone, DiskFull, InvalidArtifact
 from tests.fakes.citus import home_of
 from tests.fakes.proxy import Proxy
 
@@ -59,7 +60,8 @@ async def test_every_size_comes_back(files: DatabaseArtifactService, size: int) 
 async def test_texts_come_back_as_they_were(files: DatabaseArtifactService) -> None:
     for text in ("", "ünï", "a\x00b", "\ud800 alone", "x" * 600_000):
         await files.save_artifact(**PLACE, artifact=types.Part(text=text))
-        assert await files.load_artifact(**PLACE) == types.Part(text=text)
+        whole = types.Part(text=text.replace("\ud800", "\ufffd"))
+        assert await files.load_artifact(**PLACE) == whole
 
 
 async def test_parts_may_be_given_as_json(files: DatabaseArtifactService) -> None:
@@ -398,3 +400,19 @@ async def test_only_the_users_own_are_seen(files: DatabaseArtifactService) -> No
     )
     with pytest.raises(InvalidArtifact, match="same app and user"):
         await files.save_artifact(**other, artifact=stolen)
+
+
+async def test_a_stream_that_the_temporary_folder_has_no_room_for_is_an_error_of_ours(
+    files: DatabaseArtifactService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(8):
+            yield bytes(1_000_000)
+
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/null/none")
+    with pytest.raises(DiskFull, match="TMPDIR"):
+        await files.save_stream(**PLACE, data=parts(), mime_type="a/b")
+    monkeypatch.undo()
+    assert (
+        await files.list_artifact_keys(app_name=PLACE["app_name"], user_id=PLACE["user_id"]) == []
+    )

@@ -32,6 +32,7 @@ def test_each_check_is_one_line_and_a_failure_ends_with_1(adkpg: Adkpg, database
     said = [line.split()[:2] for line in lines if not line.startswith(" ")]
     assert len(said) == 10
     assert {status for status, _ in said} == {"ok", "warning", "failure"}
+    assert "Remembering is off" in lines[-1]
     at = said_at(lines, "indexes")
     assert lines[at].startswith("failure  indexes     memories_kind_idx is missing")
     assert lines[at + 1].strip().startswith("CREATE INDEX memories_kind_idx ON adkpg.memories")

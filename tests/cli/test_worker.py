@@ -77,6 +77,7 @@ def worker(waiting: str) -> Iterator[subprocess.Popen[str]]:
 def test_once_does_what_is_due_and_ends(adkpg: Adkpg, waiting: str) -> None:
     outcome = adkpg("worker", "--once")
     assert (outcome.code, outcome.out) == (0, "Embedded 3 memories.\n")
+    assert "Remembering is off" in outcome.err
     assert value(waiting, WAITING) == 0
     assert value(waiting, "SELECT count(*) FROM adkpg.memory_vectors") == 3
     assert json.loads(adkpg("worker", "--once", "--json").out) == {"done": 0, "revived": None}
@@ -119,6 +120,7 @@ def test_a_signal_ends_it_cleanly(
     out, err = worker.communicate(timeout=250)
     assert (worker.returncode, out) == (0, "Embedded 4 memories.\n")
     assert "INFO adkpg.database.installation: adkpg " in err, "the line at the start"
+    assert ", remembering off, " in err
     assert err.count("\n") == 1
 
 

@@ -129,6 +129,7 @@ ODD: dict[str, tuple[int, dict[str, Any] | str | bytes]] = {
     "event: too deep": (8, text(event(9), '{"text": "text 9"}', DEEP)),
     "event: cut": (8, json.dumps(event(9))[:-9]),
     "event: an id with NUL": (8, event(9, event={"id": "\x00", "author": "u", "timestamp": 1})),
+    "event: an id with half a character": (8, event(9, event={"id": "\ud800", "author": "u"})),
     "event: an id that came before": (8, event(9, event=event(1)["event"])),
     "event: of another session": (8, event(9, session_id="t")),
     "event: no number": (8, event(9, seq="x")),

@@ -8,7 +8,7 @@ import pytest
 
 from adkpg.database import attempts as module
 from adkpg.database.attempts import CALL, GLANCE, PROMPT, WITHOUT_RACES, Attempt, Attempts, Policy
-from adkpg.database.driver import Fault
+from adkpg.database.driver import Fault, NeverReached
 from adkpg.errors import (
     Busy,
     DatabaseError,
@@ -125,6 +125,15 @@ async def test_without_a_budget_a_lost_connection_alone_is_replaced_once(
     for faults in ((at_once, at_once), (AWAY,), (RACE,)):
         with pytest.raises(RetryableError):
             await made(*faults, policy=GLANCE)
+
+
+async def test_an_address_that_was_never_reached_is_not_tried_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_LONGEST_FIRST_S", 0.0)
+    with pytest.raises(DatabaseUnavailable):
+        await made(NeverReached(111, "refused"))
+    assert await made(ConnectionRefusedError(111, "refused")) == 2
 
 
 async def test_pauses_grow_and_have_a_bound(slept: list[float]) -> None:

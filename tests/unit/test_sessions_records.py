@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adkpg import jsontext
+from adkpg.artifacts import records as artifacts
 from adkpg.errors import InvalidInput
+from adkpg.memory import attributes
+from adkpg.memory.filters import SearchFilters
 from adkpg.sessions.records import Marker
 from tests.fakes.strategies import an_event, nested
 
@@ -180,6 +184,46 @@ def test_a_marker_comes_back() -> None:
     )
     marker.set(session)
     assert Marker.of(session) == marker
+
+
+def levels(depth: int) -> dict[str, Any]:
+    return nested(depth - 1)
+
+
+def test_whatever_holds_it_a_value_has_so_many_levels() -> None:
+    def called(value: dict[str, Any]) -> Event:
+        return Event(author="a", content=_called_with(value))
+
+    def stated(value: dict[str, Any]) -> Event:
+        return Event(author="a", actions=EventActions(state_delta=value))
+
+    deep: list[Callable[[dict[str, Any]], object]] = [
+        jsontext.write,
+        jsontext.write_state,
+        artifacts.described,
+        lambda value: jsontext.write_event(stated(value)),
+    ]
+    for write in deep:
+        assert write(levels(jsontext.MAX_DEPTH))
+        with pytest.raises(ValueError, match=r"60\d levels"):
+            write(levels(jsontext.MAX_DEPTH + 1))
+    writers: list[Callable[[dict[str, Any]], object]] = [
+        lambda value: SearchFilters(metadata=value),
+        lambda value: attributes.read(value, 0.0).custom_metadata,
+        lambda value: jsontext.write_content(_called_with(value)),
+        lambda value: jsontext.write_event(called(value)),
+        lambda value: jsontext.write_event(Event.model_validate({"author": "a", "output": value})),
+        lambda value: jsontext.write_event(Event(author="a", custom_metadata=value)),
+    ]
+    most, more = (levels(jsontext.MODELS_DEPTH + more) for more in (0, jsontext.AROUND))
+    for write in writers:
+        assert write(most)
+        with pytest.raises(ValueError, match=r"levels|depth"):
+            write(more)
+    session = Session(id="s", app_name="a", user_id="u", state=most, events=[called(most)])
+    assert session.model_dump_json(), "as ADK's servers answer"
+    wide = [[1, "[[["], {"a": []}] * 10_000
+    assert jsontext.write(wide)
 
 
 @pytest.mark.parametrize("field", ["output", "custom_metadata", "args", "state_delta"])

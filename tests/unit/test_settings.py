@@ -76,7 +76,7 @@ def test_settings_do_not_change() -> None:
         ("POOL_SIZE", "0", "should be greater than or equal to 1"),
         ("POOL_TIMEOUT_S", "soon", "is no number"),
         ("AUTO_UPGRADE", "perhaps", "is neither true nor false"),
-        ("REMEMBER", "perhaps", "is neither true nor false, and should be 'redacted'"),
+        ("REMEMBER", "perhaps", "is neither true nor false nor 'redacted'"),
         ("EMBEDDER", "locl", "should be 'auto', 'none', 'local'"),
         ("DATABASE_SCHEMA", "Capital", "should match pattern"),
     ],

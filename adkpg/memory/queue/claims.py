@@ -205,6 +205,7 @@ class Claims:
                 limit=_USERS_READ,
                 model_id=model_id,
                 eager=eager,
+                lease_s=self._database.settings.job_lease_s,
             )
         else:
             query = statements.select_users_of_app(
@@ -215,6 +216,7 @@ class Claims:
                 limit=_USERS_READ,
                 model_id=model_id,
                 eager=eager,
+                lease_s=self._database.settings.job_lease_s,
             )
         rows = await self._database.run.fetch(query)
         # Each part of the tables sends its first ones.

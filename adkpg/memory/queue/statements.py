@@ -68,7 +68,14 @@ class Waiting(TypedDict):
 
 @_sql.query(place=Place.EACH_PART)
 def select_users(
-    *, task: str, after_app: str, after_user: str, limit: int, model_id: int | None, eager: bool
+    *,
+    task: str,
+    after_app: str,
+    after_user: str,
+    limit: int,
+    model_id: int | None,
+    eager: bool,
+    lease_s: float,
 ) -> Query[DueScope]:
     """Reads some users with jobs, by app and user, and of each whether there is work.
 
@@ -79,6 +86,7 @@ def select_users(
       limit: How many users.
       model_id: There is no work in an app with another active model; null asks nothing.
       eager: What waits after a failure is work too.
+      lease_s: For how long jobs are claimed.
     """
 
 
@@ -92,6 +100,7 @@ def select_users_of_app(
     limit: int,
     model_id: int | None,
     eager: bool,
+    lease_s: float,
 ) -> Query[DueScope]:
     """Reads some users of an app like `select_users`."""
 

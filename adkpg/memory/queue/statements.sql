@@ -4,6 +4,8 @@
 -- or none.
 
 -- name: select_users
+-- An end or a time that is later than any can be was written before the server's clock went back:
+-- it is over. A lease that a younger transaction takes ends a little later than one of this one.
 -- It goes from user to user in the index, whatever each has. Whether there is work is no EXISTS,
 -- for which the planner may read everybody's jobs into a hash table.
 WITH RECURSIVE users AS (
@@ -36,8 +38,12 @@ SELECT users.app_name, users.user_id,
     SELECT 1
     FROM {schema}.memory_jobs AS j
     WHERE j.app_name = users.app_name AND j.user_id = users.user_id AND j.task = :task
-      AND NOT j.dead AND (j.lease_expires_at IS NULL OR j.lease_expires_at <= now())
-      AND (:eager OR j.due_at <= now())
+      AND NOT j.dead AND (
+        j.lease_expires_at IS NULL
+        OR j.lease_expires_at <= now()
+        OR j.lease_expires_at > now() + 2 * make_interval(secs => :lease_s)
+      )
+      AND (:eager OR j.due_at <= now() OR j.due_at > now() + interval '2 hours')
     LIMIT 1
   ) IS NOT NULL AS due
 FROM users
@@ -77,8 +83,12 @@ SELECT :app_name AS app_name, users.user_id,
     SELECT 1
     FROM {schema}.memory_jobs AS j
     WHERE j.app_name = :app_name AND j.user_id = users.user_id AND j.task = :task
-      AND NOT j.dead AND (j.lease_expires_at IS NULL OR j.lease_expires_at <= now())
-      AND (:eager OR j.due_at <= now())
+      AND NOT j.dead AND (
+        j.lease_expires_at IS NULL
+        OR j.lease_expires_at <= now()
+        OR j.lease_expires_at > now() + 2 * make_interval(secs => :lease_s)
+      )
+      AND (:eager OR j.due_at <= now() OR j.due_at > now() + interval '2 hours')
     LIMIT 1
   ) IS NOT NULL AS due
 FROM users
@@ -92,10 +102,12 @@ WITH chosen AS (
   FROM {schema}.memory_jobs
   WHERE app_name = :app_name AND user_id = :user_id AND task = :task AND NOT dead
     AND (
-      lease_expires_at IS NULL OR lease_expires_at <= now()
+      lease_expires_at IS NULL
+      OR lease_expires_at <= now()
+      OR lease_expires_at > now() + 2 * make_interval(secs => :lease_s)
       OR coalesce(claim = :claim::uuid, false)
     )
-    AND due_at <= now()
+    AND (due_at <= now() OR due_at > now() + interval '2 hours')
     AND NOT EXISTS (
       SELECT
       FROM {schema}.app_settings AS a
@@ -133,10 +145,12 @@ WITH chosen AS (
   FROM {schema}.memory_jobs
   WHERE app_name = :app_name AND user_id = :user_id AND task = :task AND NOT dead
     AND (
-      lease_expires_at IS NULL OR lease_expires_at <= now()
+      lease_expires_at IS NULL
+      OR lease_expires_at <= now()
+      OR lease_expires_at > now() + 2 * make_interval(secs => :lease_s)
       OR coalesce(claim = :claim::uuid, false)
     )
-    AND due_at <= now()
+    AND (due_at <= now() OR due_at > now() + interval '2 hours')
     AND NOT EXISTS (
       SELECT
       FROM {schema}.app_settings AS a
@@ -151,7 +165,9 @@ later AS (
   FROM {schema}.memory_jobs
   WHERE app_name = :app_name AND user_id = :user_id AND task = :task AND NOT dead
     AND (
-      lease_expires_at IS NULL OR lease_expires_at <= now()
+      lease_expires_at IS NULL
+      OR lease_expires_at <= now()
+      OR lease_expires_at > now() + 2 * make_interval(secs => :lease_s)
       OR coalesce(claim = :claim::uuid, false)
     )
     AND due_at > now()

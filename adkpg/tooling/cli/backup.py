@@ -46,6 +46,7 @@ def backup(file: Path, database_url: str | None, *, yes: bool, as_json: bool) ->
             lambda: show(("FILE", "BYTES"), [(file, file.stat().st_size)]),
             "Overwrite this file?",
             as_json=as_json,
+            done="overwritten",
         )
 
     async def write(database: adkpg.Database) -> Archive:

@@ -57,8 +57,14 @@ class Removal(Generic[T]):
         say(done if found else self.nothing, value, as_json=as_json)
 
 
-def ask(show: Callable[[], None], question: str, *, as_json: bool) -> None:
+def ask(show: Callable[[], None], question: str, *, as_json: bool, done: str = "removed") -> None:
     """Shows what would go, and returns if that may be.
+
+    Args:
+      show: Shows it.
+      question: Asks whether it may.
+      as_json: Whether standard output is for JSON.
+      done: What would be done to it.
 
     Raises:
       ClickException: There is no terminal to ask on.
@@ -68,6 +74,6 @@ def ask(show: Callable[[], None], question: str, *, as_json: bool) -> None:
         show()
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException(
-            "Nothing was removed, since there is no terminal to ask on; add --yes."
+            f"Nothing was {done}, since there is no terminal to ask on; add --yes."
         )
     click.confirm(question, abort=True, err=True)

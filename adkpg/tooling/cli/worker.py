@@ -18,6 +18,7 @@ from adkpg.tooling.cli.answers import say
 from adkpg.tooling.cli.connection import connected
 from adkpg.tooling.cli.operations.health import answering
 from adkpg.tooling.cli.options import as_json, span
+from adkpg.tooling.cli.switches import say_remembering, say_waiting
 
 if TYPE_CHECKING:
     from adkpg.memory.queue.jobs import Task
@@ -124,8 +125,12 @@ async def worker(
         await stack.enter_async_context(adkpg.tooling.operations.reporting(database))
         if health_port is not None:
             await stack.enter_async_context(answering(database, health_host, health_port))
-        if not once:
+        if once:
+            say_remembering(remembers=database.captures)
+        else:  # the line at the start says it
             stack.enter_context(_logged())
+        await say_waiting(database, done=works)
+        if not once:
             done = await found.run(stop)
         while once and not stop.is_set() and (progress := await found.run_once(stop)):
             done += progress

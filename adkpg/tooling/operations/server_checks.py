@@ -18,7 +18,10 @@ _LEAST_TIMEOUT_MS = 5_000
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _OTHER_DATABASE = "CREATE DATABASE agents ENCODING 'UTF8' TEMPLATE template0;   -- and use that one"
 _NEWER_SERVER = "adkpg backup agents.backup   # then restore it into a newer server"
-_OWN_ROLE = "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql"
+_OWN_ROLE = (
+    "CREATE ROLE adkpg_app LOGIN;   "
+    '-- then: adkpg db grants --role serve adkpg_app | psql "$OWNER_URL"'
+)
 
 
 _Row = Mapping[str, Any]

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from adkpg.errors import InvalidInput
-from adkpg.jsontext import storable
+from adkpg.jsontext import mended_json, storable
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.tooling.transfer.kinds import KINDS
 from adkpg.tooling.transfer.records import Spelled
@@ -112,7 +112,7 @@ def _read(text: str) -> dict[str, Any]:
             start = _after(text, at, ":")
             value, at = _DECODER.raw_decode(text, start)
             if isinstance(value, dict):
-                value = Spelled(value, _broken(text[start:at]))
+                value = Spelled(value, mended_json(_broken(text[start:at])))
             found[key] = value
             at = _skipped(text, at)
             if text[at : at + 1] != ",":

@@ -24,7 +24,7 @@ from adkpg.tables import MAX_DIMENSIONS
 
 
 class Spelled(dict[str, Any]):
-    """A JSON object of a line, which also knows its text."""
+    """A JSON object of a line, which also knows its text, where lone surrogates are U+FFFD."""
 
     __slots__ = ("text",)
 
@@ -42,6 +42,8 @@ def _text(value: object) -> object:
 def _event(value: object) -> object:
     if not isinstance(value, Spelled) or not isinstance(value.get("id"), str):
         raise ValueError("it is no object with an id")
+    if jsontext.mended(value["id"]) != value["id"]:
+        raise ValueError("its id holds a lone surrogate")
     return value.text
 
 

@@ -96,6 +96,19 @@ async def test_a_claim_whose_answer_was_lost_is_the_same_when_it_is_asked_for_ag
     assert await rows(connection) == []
 
 
+async def test_nothing_waits_as_long_as_the_servers_clock_went_back(
+    words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
+) -> None:
+    await wait(words, "one", "two")
+    assert await claims.claim(*ANA, 10)
+    await connection.execute(
+        "UPDATE memory_jobs SET due_at = now() + interval '3 hours', "
+        "lease_expires_at = lease_expires_at + interval '1 hour'"
+    )
+    assert await claims.due_users() == [ANA]
+    assert len(await claims.claim(*ANA, 10)) == 2
+
+
 async def test_a_lease_that_lapsed_is_claimed_by_another(
     words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:

@@ -275,7 +275,7 @@ async def test_a_deleted_memory_does_not_come_back_with_its_event(
     [
         ("oolong " * 3_000, "oolong " * 3_000),
         ("a\x00b", "a b"),
-        ("\ud800 lone \udfff", "lone"),
+        ("\ud800 lone \udfff", "\ufffd lone \ufffd"),
         ("'; DROP TABLE memories; --", "'; DROP TABLE memories; --"),
         ("x" * 300_000, "x" * 100_000),
         ("漢字" * 10_000, "漢字" * 10_000),
@@ -288,7 +288,7 @@ async def test_any_text_is_remembered(
     session = await outbox.create_session(**USER, session_id="s")
     event = said(text)
     await outbox.append_event(session, event)
-    assert await bodies(connection) == [f"user: {body.strip()}"]
+    assert await bodies(connection) == [f"user: {body}".strip()]
     stored = await whole(outbox)
     assert stored.events == [event]
 

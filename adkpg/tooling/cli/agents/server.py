@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adkpg.tooling.cli.options import Command
+from adkpg.tooling.cli.switches import say_switches
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -124,6 +125,8 @@ def _serve(*, host: str, port: int, log_level: str, **options: Any) -> None:
     import uvicorn
 
     app = adk_app(host=host, **options)
+    if options["session_service_uri"].startswith(_HERE):
+        say_switches()
     # Not before: Alembic, which adk_app imports, says at INFO which plugins it has.
     logging.basicConfig(level=log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:

@@ -6,6 +6,8 @@ import logging
 
 import click
 
+from adkpg.tooling.cli.switches import say_switches
+
 
 @click.command(
     add_help_option=False,
@@ -35,6 +37,8 @@ def run(arguments: tuple[str, ...]) -> None:
     shown.setLevel(logging.WARNING)
     logging.getLogger("adkpg").addHandler(shown)
     kinds = ("session", "memory", "artifact")
+    if not {"--help", "--session_service_uri"} & {each.partition("=")[0] for each in arguments}:
+        say_switches()
     # As defaults, not as arguments, so that what is typed wins by ADK's own rules.
     defaults = {f"{kind}_service_uri": f"{SCHEME}://" for kind in kinds}
     main.commands["run"].main(arguments, prog_name="adkpg run", default_map=defaults)

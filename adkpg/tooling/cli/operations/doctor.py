@@ -11,6 +11,7 @@ import adkpg.tooling
 from adkpg.tooling.cli.answers import fail
 from adkpg.tooling.cli.connection import connected
 from adkpg.tooling.cli.options import as_json
+from adkpg.tooling.cli.switches import REMEMBERING_IS_OFF
 from adkpg.tooling.terminal import printable
 
 _STYLES = {"ok": "green", "warning": "yellow", "failure": "red"}
@@ -42,6 +43,8 @@ async def doctor(database: adkpg.Database, *, strict: bool, as_json: bool) -> No
             click.echo(f"{status} {each.check:11} {_line(each.detail)}")
             for cure in (each.cure or "").splitlines():
                 click.echo(f"{'':8} {'':11} {printable(cure)}")
+        if not database.captures:
+            click.echo(f"{'':8} {REMEMBERING_IS_OFF}")
     counted = ("failure", "warning") if strict else ("failure",)
     wrong = [each.check for each in found.findings if each.status in counted]
     if wrong:
