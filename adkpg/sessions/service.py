@@ -622,6 +622,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session_id: str,
         after: Session | str | None = None,
         poll_interval_s: float = 1.0,
+        notified: bool = True,
     ) -> AsyncGenerator[WatchedEvent, None]:
         """Yields a session's new events as they are appended, by whatever process; without end.
 
@@ -636,6 +637,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           after: A Session: events that it does not hold yet. The ``cursor`` of an event: those
             after it, also in another process. None: those after the first one is asked for.
           poll_interval_s: Pause between two questions where nothing is told, in seconds.
+          notified: Whether the session's row notes, for a minute, that appends are to tell. False
+            writes nothing, and asks at intervals.
 
         Raises:
           InvalidInput: An id cannot be, the interval is not above 0, or `after` is no place.
@@ -652,7 +655,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "user_id": user_id,
             "session_id": session_id,
         }
-        return watch(self._database, place, after=position(after), poll_interval_s=poll_interval_s)
+        return watch(
+            self._database,
+            place,
+            after=position(after),
+            poll_interval_s=poll_interval_s,
+            notified=notified,
+        )
 
     async def update_state(
         self, *, app_name: str, user_id: str | None = None, state_delta: Mapping[str, Any]

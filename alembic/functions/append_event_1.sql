@@ -136,7 +136,10 @@ BEGIN
         END IF;
     END IF;
     IF watched_until > now() THEN
-        PERFORM pg_notify('adkpg', md5(jsonb_build_array(app_name, user_id, session_id)::text));
+        -- Who may connect may listen: the incarnation keeps a guess from being checked.
+        PERFORM pg_notify('adkpg', md5(
+            jsonb_build_array(app_name, user_id, session_id, expected_incarnation)::text
+        ));
     END IF;
     RETURN seq;
 END

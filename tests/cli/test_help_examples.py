@@ -101,13 +101,13 @@ async def _store(url: str) -> None:
     async with Database(url) as database:
         sessions = DatabaseSessionService(database)
         memory = PgVectorMemoryService(database, mode="text")
-        for name in ("3f2a", "77b1"):
+        for name in ("trip-1", "trip-2"):
             if await sessions.get_session(**ALICE, session_id=name) is None:
                 session = await sessions.create_session(**ALICE, session_id=name)
                 await sessions.append_event(session, said("I like tea."))
         notes = [
             MemoryEntry(id=name, content=types.Content(parts=[types.Part(text=f"note {name}")]))
-            for name in ("3f2a", "77c1")
+            for name in ("note-1", "note-2")
         ]
         await memory.add_memory(**ALICE, memories=notes)
         await Models(database).add("all-MiniLM-L6-v2-int8", dimensions=384)

@@ -3,6 +3,7 @@
 import asyncio
 import html
 import re
+from collections.abc import Callable
 from typing import Any
 
 import asyncpg
@@ -13,7 +14,8 @@ from google.adk.runners import Runner
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from adkpg import DatabaseSessionService, PgVectorMemoryService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.tooling.console import create_console
 from adkpg.tooling.testing import ScriptedLlm, said
 from adkpg.tools import preload_memory
 from tests.fakes.browser import Browser
@@ -180,6 +182,21 @@ async def test_new_events_come_to_a_page_that_waits(
     assert "first" not in answer.text
     at_once = await browser.get("/session/live", **PLACE, known=0)
     assert at_once.text.count("<li") == 2
+
+
+async def test_a_console_that_changes_nothing_does_not_note_that_it_waits(
+    database: Database,
+    memory: PgVectorMemoryService,
+    sessions: DatabaseSessionService,
+    browse: Callable[..., Browser],
+    connection: asyncpg.Connection,
+) -> None:
+    session = await begun(sessions)
+    reading = browse(create_console(database, memory=memory, read_only=True))
+    waiting = asyncio.create_task(reading.get("/session/live", **PLACE, known=0))
+    await sessions.append_event(session, said("first"))
+    assert "first" in (await waiting).text
+    assert await connection.fetchval("SELECT watched_until FROM sessions") is None
 
 
 async def test_an_event_that_takes_earlier_ones_back_marks_them_on_a_page_that_waits(

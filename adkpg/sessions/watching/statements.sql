@@ -11,7 +11,7 @@ SELECT s.incarnation::text, s.revision, (
     ) AS last
     WHERE last.seq = s.revision
   ) AS revision_token,
-  md5(jsonb_build_array(s.app_name, s.user_id, s.session_id)::text) AS key
+  md5(jsonb_build_array(s.app_name, s.user_id, s.session_id, s.incarnation)::text) AS key
 FROM {schema}.sessions AS s
 WHERE s.app_name = :app_name AND s.user_id = :user_id AND s.session_id = :session_id
   AND (s.expires_at IS NULL OR s.expires_at > now());

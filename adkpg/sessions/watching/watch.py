@@ -65,6 +65,7 @@ async def watch(
     *,
     after: Marker | None,
     poll_interval_s: float,
+    notified: bool,
 ) -> AsyncGenerator[WatchedEvent, None]:
     """Yields events after a place as they come; `DatabaseSessionService.watch_session` says how."""
     found = await _seen(
@@ -78,7 +79,7 @@ async def watch(
     listener = database.run.listener()
     renewal = clock.time()
     # Whether appends may tell of themselves; those on a user's node tell its own listeners alone.
-    told = True
+    told = notified
     with listener.listening(head["key"]) as woken:
         while True:
             told = (

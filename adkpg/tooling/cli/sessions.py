@@ -128,7 +128,7 @@ async def show(
 
     \b
     Example:
-      adkpg sessions show 3f2a --app my_agent --user alice --events 50
+      adkpg sessions show trip-1 --app my_agent --user alice --events 50
     """
     from google.adk.sessions.base_session_service import GetSessionConfig
 
@@ -177,8 +177,8 @@ def delete(
 
     \b
     Example:
-      adkpg sessions delete 3f2a --app my_agent --user alice
-      adkpg sessions delete 3f2a 77b1 --app my_agent --user alice --forget --yes
+      adkpg sessions delete trip-1 --app my_agent --user alice
+      adkpg sessions delete trip-1 trip-2 --app my_agent --user alice --forget --yes
     """
 
     def remove(dry_run: bool) -> list[Session]:

@@ -89,7 +89,11 @@ async def _news(console: Console, found: Session) -> None:
     clock = asyncio.get_running_loop()
     deadline = clock.time() + _WAIT_S
     events = console.sessions.watch_session(
-        app_name=found.app_name, user_id=found.user_id, session_id=found.id, after=found
+        app_name=found.app_name,
+        user_id=found.user_id,
+        session_id=found.id,
+        after=found,
+        notified=not console.read_only,
     )
     async with aclosing(events):
         waiting = asyncio.ensure_future(anext(events))

@@ -104,7 +104,7 @@ def delete(
 
     \b
     Example:
-      adkpg memory delete 3f2a 77c1 --app my_agent --user alice
+      adkpg memory delete note-1 note-2 --app my_agent --user alice
       adkpg memory delete --app my_agent --user alice --topic travel --yes
       adkpg memory delete --app my_agent --app-wide --source docs/old.md --dry-run
     """
