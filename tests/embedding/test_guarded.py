@@ -344,7 +344,7 @@ def chained() -> Exception:
         [[float("nan"), 1.0]],
         [[1.0]],
     ],
-    ids=repr,
+    ids=lambda each: type(each).__name__,
 )
 @pytest.mark.parametrize("use", ["question", "documents", "warm"])
 async def test_what_fails_whatever_it_is_asked_is_away(failure: Any, use: str) -> None:
