@@ -19,8 +19,10 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database.migrating import migrations
 from adkpg.embedded.binaries import Binaries
 from adkpg.tooling.testing.server import Server
+from tests.fakes.catalog import execute, fetch
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import entry
+from tests.fakes.databases import database_with
 from tests.fakes.toys import ToyEmbedder
 
 pytestmark = pytest.mark.program
@@ -183,6 +185,39 @@ def test_a_file_is_overwritten_after_a_question_alone(adkpg: Adkpg, file: Path) 
     assert file.stat().st_size > 1_000
     assert adkpg("backup", str(file), "--yes").code == 0
     assert os.listdir(file.parent) == [file.name]
+
+
+@pytest.mark.direct("pg_dump needs a session")
+def test_settings_of_a_database_change_no_backup(
+    adkpg: Adkpg, lived: str, empty: str, file: Path
+) -> None:
+    for url in (lived, empty):
+        name = urlsplit(url).path.strip("/")
+        for setting in ("client_encoding = 'LATIN1'", "standard_conforming_strings = off"):
+            asyncio.run(execute(url, f'ALTER DATABASE "{name}" SET {setting}'))
+    written = adkpg("backup", str(file))
+    assert (written.code, written.err) == (0, "")
+    restored = adkpg("restore", str(file), "--database-url", empty)
+    assert (restored.code, restored.err) == (0, "")
+    assert asyncio.run(seen(empty)) == asyncio.run(seen(lived))
+
+
+def test_nothing_is_restored_where_not_every_text_can_be_kept(
+    adkpg: Adkpg, lived: str, server: Server, file: Path
+) -> None:
+    assert adkpg("backup", str(file)).code == 0
+
+    async def refused() -> None:
+        options = "ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C'"
+        async with database_with(server, options) as url:
+            answer = await asyncio.to_thread(
+                adkpg, "restore", str(file), "--yes", "--database-url", url
+            )
+            assert "encoding is SQL_ASCII" in answer.err
+            there = "SELECT FROM pg_namespace WHERE nspname = 'adkpg'"
+            assert await fetch(url, there) == []
+
+    asyncio.run(refused())
 
 
 def test_what_cannot_work_is_a_sentence(

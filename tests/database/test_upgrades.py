@@ -335,6 +335,22 @@ async def test_an_encoding_that_holds_not_every_text_is_a_sentence(
     assert "ENCODING 'UTF8'" in postgres.cure
 
 
+async def test_a_connection_of_another_encoding_is_a_sentence(database_url: str) -> None:
+    for encoding in ("LATIN1", "SQL_ASCII"):
+        mark = "&" if "?" in database_url else "?"
+        async with Database(f"{database_url}{mark}client_encoding={encoding}") as database:
+            for call in (database.upgrade, database.check):
+                with pytest.raises(
+                    ConfigurationError, match=f"client_encoding is {encoding}.* database URL"
+                ):
+                    await call()
+            postgres, *_ = (await examine(database)).findings
+        assert (postgres.status, "without client_encoding" in str(postgres.cure)) == (
+            "failure",
+            True,
+        )
+
+
 # Calls while tables are made or moved
 
 

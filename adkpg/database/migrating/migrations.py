@@ -145,6 +145,7 @@ class Found:
       role: Whose search_path that is.
       citus: Whether the extension Citus is installed.
       encoding: The database's.
+      client_encoding: This connection's.
     """
 
     revision: str | None
@@ -156,6 +157,7 @@ class Found:
     role: str
     citus: bool = False
     encoding: str = ENCODING
+    client_encoding: str = ENCODING
 
 
 def verify(found: Found, place: str, fresh_start: str) -> None:
@@ -167,13 +169,13 @@ def verify(found: Found, place: str, fresh_start: str) -> None:
       fresh_start: How to start over in this database, for messages.
 
     Raises:
-      ConfigurationError: The server is too old, or the database's encoding is not UTF8.
+      ConfigurationError: The server is too old, or an encoding is not UTF8.
       SchemaError: There are no tables yet.
       SchemaError: They are at another revision; the message names both.
       ExtensionMissing: pgvector is missing, too old, or not in the search_path.
     """
     wanted = expected()
-    _require_supported(found)
+    require_supported(found)
     if found.revision is None:
         raise SchemaError(
             f"adkpg's tables do not exist in {place} (expected revision {wanted}); run: "
@@ -208,7 +210,12 @@ def _require_known(revision: str, fresh_start: str) -> None:
     raise SchemaError(f"{found}; upgrade the adkpg package")
 
 
-def _require_supported(found: Found) -> None:
+def require_supported(found: Found) -> None:
+    """Refuses a server or a database that cannot hold adkpg's tables.
+
+    Raises:
+      ConfigurationError: The server is too old, or an encoding is not UTF8.
+    """
     if found.postgres < _OLDEST_POSTGRES * 10_000:
         raise ConfigurationError(
             f"The server is Postgres {found.postgres // 10_000}, and adkpg needs "
@@ -219,6 +226,12 @@ def _require_supported(found: Found) -> None:
             f"The database's encoding is {found.encoding}, and adkpg needs {ENCODING}; create "
             f"another with CREATE DATABASE ... ENCODING '{ENCODING}' TEMPLATE template0, and "
             "connect to that one."
+        )
+    if found.client_encoding != ENCODING:
+        raise ConfigurationError(
+            f"The connection's client_encoding is {found.client_encoding}, and adkpg needs "
+            f"{ENCODING}; leave client_encoding out of the database URL or the engine's "
+            "server_settings."
         )
 
 
@@ -340,8 +353,8 @@ async def upgrade(
     Tables that a later version made, and that this one works with, are left as they are.
 
     Raises:
-      ConfigurationError: There is no such revision, the server is too old, or the database's
-        encoding is not UTF8.
+      ConfigurationError: There is no such revision, the server is too old, or an encoding is
+        not UTF8.
       ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not create
         it.
       SchemaError: This role may not create the schema.
@@ -352,7 +365,7 @@ async def upgrade(
 
     def prepare(connection: Connection) -> list[str]:
         found = _inspect(connection, schema)
-        _require_supported(found)
+        require_supported(found)
         if found.revision is not None:
             if revision == "head" and _is_later_and_works(found):
                 return []
@@ -599,7 +612,7 @@ _FOUND = text(
     " e.extversion, quote_ident(n.nspname), to_regtype('halfvec') IS NOT NULL,"
     " quote_ident(current_user),"
     " EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'),"
-    " current_setting('server_encoding')"
+    " current_setting('server_encoding'), current_setting('client_encoding')"
     " FROM (VALUES (1)) AS one LEFT JOIN pg_extension e ON e.extname = 'vector'"
     " LEFT JOIN pg_namespace n ON n.oid = e.extnamespace"
 )

@@ -129,8 +129,10 @@ async def require_restorable(database: Database) -> None:
     """Refuses a database whose tables a restore could not replace.
 
     Raises:
-      ConfigurationError: They are distributed by Citus, or it is a worker's database.
+      ConfigurationError: They are distributed by Citus, or it is a worker's database; or it cannot
+        hold tables of adkpg at all.
     """
+    migrations.require_supported(await database.installation.found())
     cluster = await database.installation.cluster()
     if cluster is None or (cluster.is_coordinator and not cluster.is_distributed):
         return
@@ -259,12 +261,18 @@ async def _require_whole(database: Database) -> None:
 async def _server(database: Database) -> _Server:
     major = (await database.installation.found()).postgres // 10_000
     environment = await database.connections.environment()
+    (strings,) = await database.run.fetch(statements.select_strings(), policy=LOOK)
+    if not strings["standard"]:
+        _add_options(environment, "-c standard_conforming_strings=on")
     guarded = await database.installation.require_everybodys_rows()
     if guarded:
-        options = (environment.get("PGOPTIONS", ""), row_security.EVERY_SCOPE)
-        environment["PGOPTIONS"] = " ".join(filter(None, options))
+        _add_options(environment, row_security.EVERY_SCOPE)
     programs = Programs.for_server(major, embedded=database.url == "embedded")
     return _Server(major, programs, environment, guarded)
+
+
+def _add_options(environment: dict[str, str], options: str) -> None:
+    environment["PGOPTIONS"] = f"{environment.get('PGOPTIONS', '')} {options}".lstrip()
 
 
 def _without_revision(rows: Mapping[str, int]) -> dict[str, int]:

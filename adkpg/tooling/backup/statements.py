@@ -22,6 +22,12 @@ class There(TypedDict):
     there: bool
 
 
+class Strings(TypedDict):
+    """How texts are quoted."""
+
+    standard: bool
+
+
 class Counted(TypedDict):
     """How many rows a table has."""
 
@@ -36,6 +42,11 @@ def select_tables(*, schema: str) -> Query[Named]:
 @_sql.query()
 def select_schema(*, schema: str) -> Query[There]:
     """Reads whether there is a schema."""
+
+
+@_sql.query()
+def select_strings() -> Query[Strings]:
+    """Reads whether a backslash in a text is nothing but a backslash, as in the file."""
 
 
 def count_rows(schema: str, name: str, *, guarded: bool) -> Query[Counted]:

@@ -12,11 +12,13 @@ from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError
 
 _SETTINGS = (
-    "check_function_bodies|client_encoding|client_min_messages|default_table_access_method|"
+    "check_function_bodies|client_min_messages|default_table_access_method|"
     "default_tablespace|idle_in_transaction_session_timeout|lock_timeout|row_security|"
-    "standard_conforming_strings|statement_timeout|transaction_timeout|xmloption"
+    "statement_timeout|transaction_timeout|xmloption"
 )
 _KINDS = re.compile(
+    # Other encodings and quotes would hide statements in what reads as a text here.
+    r"SET (client_encoding = 'UTF8'|standard_conforming_strings = on);$|"
     rf"SET ({_SETTINGS}) = |SELECT pg_catalog\.(set_config|setval)\(|COMMENT ON |"
     "CREATE (TABLE|SEQUENCE|INDEX|UNIQUE INDEX|TRIGGER|FUNCTION|SCHEMA) |ALTER (TABLE|SEQUENCE) "
 )

@@ -17,6 +17,7 @@ _OLDEST_POSTGRES, _OLDEST_PGVECTOR = 15, (0, 8)
 _LEAST_TIMEOUT_MS = 5_000
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _OTHER_DATABASE = "CREATE DATABASE agents ENCODING 'UTF8' TEMPLATE template0;   -- and use that one"
+_OTHER_URL = "export ADKPG_DATABASE_URL=postgresql://...   # without client_encoding"
 _NEWER_SERVER = "adkpg backup agents.backup   # then restore it into a newer server"
 _OWN_ROLE = "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql"
 
@@ -41,6 +42,13 @@ async def postgres(database: Database) -> Finding:
             f"the database's encoding is {found.encoding}, and adkpg needs {ENCODING}",
             _OTHER_DATABASE,
         )
+    if found.client_encoding != ENCODING:
+        verdict.add(
+            "failure",
+            f"the connection's client_encoding is {found.client_encoding}, and adkpg needs "
+            f"{ENCODING}",
+            _OTHER_URL,
+        )
     if (await database.run.fetch(statements.select_recovery(), policy=LOOK))[0]["standby"]:
         verdict.add(
             "failure",
@@ -54,6 +62,8 @@ async def pgvector(database: Database) -> Finding:
     """Whether pgvector is there, and without the faults that lose entries of an index."""
     found = await database.installation.found()
     verdict = Verdict("pgvector")
+    if found.encoding != ENCODING:
+        return verdict.finding("not looked for in a database that cannot be used")
     rows = await database.run.fetch(statements.select_pgvector(), policy=LOOK)
     newest = rows[0]["version"] if rows else None
     there = found.pgvector
@@ -110,6 +120,8 @@ async def schema(database: Database) -> Finding:
             cure = _NEWER_SERVER
         elif found.encoding != ENCODING:
             cure = _OTHER_DATABASE
+        elif found.client_encoding != ENCODING:
+            cure = _OTHER_URL
         elif "Citus" in str(exc):
             cure = "export ADKPG_ROW_LEVEL_SECURITY=false"
         else:
