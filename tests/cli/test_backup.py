@@ -239,7 +239,7 @@ def test_a_backup_of_an_unknown_revision_is_refused(
 ) -> None:
     async def later() -> None:
         connection = await asyncpg.connect(lived)
-        await connection.execute("UPDATE adkpg.alembic_version SET version_num = '9999'")
+        await connection.execute("UPDATE adkpg.adkpg_version SET version_num = '9999'")
         await connection.close()
 
     asyncio.run(later())

@@ -79,7 +79,7 @@ async def test_old_code_refuses_what_follows_a_revision_that_is_not_additive(
     with later_version(tmp_path, *bodies, additive=[True, False, True]):
         async with Database(database_url) as new:
             await new.upgrade()
-            (row,) = await fetch(database_url, "SELECT * FROM adkpg.alembic_version")
+            (row,) = await fetch(database_url, "SELECT * FROM adkpg.adkpg_version")
             assert dict(row) == {"version_num": "0004", "works_with": "0003..0004"}
     async with Database(database_url) as old:
         for call in (old.check, old.upgrade, lambda: _works(old)):
@@ -89,7 +89,7 @@ async def test_old_code_refuses_what_follows_a_revision_that_is_not_additive(
 
 async def test_a_note_about_another_revision_counts_for_nothing(database_url: str) -> None:
     """Whoever sets the revision by hand has said nothing about the code that works with it."""
-    await execute(database_url, "UPDATE adkpg.alembic_version SET version_num = '0009'")
+    await execute(database_url, "UPDATE adkpg.adkpg_version SET version_num = '0009'")
     async with Database(database_url) as database:
         with pytest.raises(SchemaError, match="upgrade the adkpg package"):
             await database.check()

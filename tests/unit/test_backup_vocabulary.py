@@ -38,6 +38,8 @@ HOSTILE = (
     "DO $$ BEGIN PERFORM 1; END $$;\n",
     "SELECT pg_catalog.pg_read_file('/etc/passwd');\n",
     "SET role = postgres;\n",
+    "SET standard_conforming_strings = off;\n",
+    "SET client_encoding = 'SJIS';\n",
     "SET search_path = evil;\n",
     "SET statement_timeout = 0; COPY (SELECT 1) TO PROGRAM 'id';\n",
     "SET statement_timeout = 0 -- ;\n; DROP TABLE adkpg.sessions;\n",

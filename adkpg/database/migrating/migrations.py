@@ -18,7 +18,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -47,6 +47,7 @@ from adkpg.errors import (
     ExtensionMissing,
     SchemaError,
 )
+from adkpg.tables import FUNCTIONS, REGISTER, TRIGGERED, metadata
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +80,13 @@ END IF;"""
 _FORBIDDEN = "42501"
 _NO_SCHEMA = "3F000"
 _IN_THE_WAY = {"55P03", "40P01"}
+EARLIER_REGISTER = "alembic_version"
+"""Where unreleased versions noted the revision: a name that is others', too."""
+
 ENCODING = "UTF8"
 """The encoding of databases that hold every text; SQL_ASCII would take it, and find no word."""
 
+_NAMED = 5  # in a message
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 8)  # the first with iterative scans of its index
 
@@ -146,6 +151,8 @@ class Found:
       citus: Whether the extension Citus is installed.
       encoding: The database's.
       client_encoding: This connection's.
+      schema: Where the tables are looked for.
+      taken: What has their names there already, if they are not there.
     """
 
     revision: str | None
@@ -158,6 +165,8 @@ class Found:
     citus: bool = False
     encoding: str = ENCODING
     client_encoding: str = ENCODING
+    schema: str = "adkpg"
+    taken: tuple[str, ...] = ()
 
 
 def verify(found: Found, place: str, fresh_start: str) -> None:
@@ -170,13 +179,14 @@ def verify(found: Found, place: str, fresh_start: str) -> None:
 
     Raises:
       ConfigurationError: The server is too old, or an encoding is not UTF8.
-      SchemaError: There are no tables yet.
+      SchemaError: There are no tables yet, or others have their names.
       SchemaError: They are at another revision; the message names both.
       ExtensionMissing: pgvector is missing, too old, or not in the search_path.
     """
     wanted = expected()
     require_supported(found)
     if found.revision is None:
+        _require_free(found)
         raise SchemaError(
             f"adkpg's tables do not exist in {place} (expected revision {wanted}); run: "
             "adkpg db upgrade"
@@ -205,7 +215,8 @@ def _require_known(revision: str, fresh_start: str) -> None:
     number = re.match("[0-9]+", revision)
     if number is not None and number[0] <= wanted[: len(number[0])]:
         raise SchemaError(
-            f"{found}; an unreleased adkpg made them, and nothing migrates them: {fresh_start}"
+            f"{found}; an unreleased adkpg made them, and nothing migrates them: export what is to "
+            f"stay with that version (adkpg export), {fresh_start}, and last: adkpg import"
         )
     raise SchemaError(f"{found}; upgrade the adkpg package")
 
@@ -233,6 +244,22 @@ def require_supported(found: Found) -> None:
             f"{ENCODING}; leave client_encoding out of the database URL or the engine's "
             "server_settings."
         )
+
+
+def _require_free(found: Found) -> None:
+    """Refuses a schema where others have adkpg's names, as ADK's own tables have."""
+    if found.taken:
+        others = "adkpg" if found.schema != "adkpg" else "adkpg_agents"
+        raise SchemaError(
+            f"The schema {found.schema} has {_some(found.taken)} already, which adkpg did not "
+            f"make; set ADKPG_DATABASE_SCHEMA to a schema of adkpg's own, such as {others}."
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    shown = [*names[:_NAMED], *([f"{more} more"] if more > 0 else [])]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
 def _require_usable(found: Found) -> None:
@@ -263,16 +290,30 @@ async def inspect(engine: AsyncEngine, schema: str) -> Found:
 
 
 def _inspect(connection: Connection, schema: str) -> Found:
-    versioned, postgres, *pgvector = connection.execute(_FOUND, {"schema": schema}).one()
+    registers, *found = connection.execute(_FOUND, {"schema": schema}).one()
     note: dict[str, str] = {}
-    if versioned:
+    if registers:
         # As an object, since an earlier adkpg's table has not all of the columns.
-        version = table("alembic_version", schema=schema).alias()
+        version = table(registers[0], schema=schema).alias()
         row = select(func.to_jsonb(version.table_valued()))
         note = connection.scalars(row).one_or_none() or {}
     revision = note.get("version_num")
     oldest, _, noted_for = (note.get("works_with") or "").partition("..")
-    return Found(revision, oldest if noted_for == revision else None, postgres, *pgvector)
+    taken: list[str] = []
+    if revision is None:
+        names = _names()
+        others = connection.scalars(_TAKEN, {"schema": schema, **names}).all()
+        taken = sorted(others, key=lambda name: (name not in names["tables"], name))
+    works_with = oldest if noted_for == revision else None
+    return Found(revision, works_with, *found, schema, tuple(taken))
+
+
+def _names() -> dict[str, list[str]]:
+    """Returns how the tables, their indexes and the functions are called that a migration makes."""
+    tables = [each.name for each in metadata.sorted_tables]
+    made = [each for one in metadata.sorted_tables for each in (*one.indexes, *one.constraints)]
+    relations = [*tables, *(str(each.name) for each in made)]
+    return {"tables": tables, "relations": relations, "functions": [*FUNCTIONS, *TRIGGERED]}
 
 
 async def current(engine: AsyncEngine, schema: str) -> str | None:
@@ -358,7 +399,7 @@ async def upgrade(
       ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not create
         it.
       SchemaError: This role may not create the schema.
-      SchemaError: The tables are at a revision that nothing migrates.
+      SchemaError: The tables are at a revision that nothing migrates, or others have their names.
       Busy: Others were in the way for longer than `timeout_s`.
     """
     _require_named(revision)
@@ -370,6 +411,7 @@ async def upgrade(
             if revision == "head" and _is_later_and_works(found):
                 return []
             _require_known(found.revision, fresh_start)
+        _require_free(found)
         if found.pgvector is None:
             _create_pgvector(connection, found)
         _require_usable(_inspect(connection, schema))
@@ -605,9 +647,13 @@ _AVAILABLE = (
     .select_from(table("pg_available_extensions"))
     .where(column("name") == "vector")
 )
+# An earlier register is adkpg's where a table lies beside it that nobody else has.
 _FOUND = text(
-    "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace"
-    " WHERE s.nspname = :schema AND c.relname = 'alembic_version'),"
+    "SELECT ARRAY(SELECT c.relname::text FROM pg_class c JOIN pg_namespace s"  # noqa: S608 - own names
+    f" ON s.oid = c.relnamespace WHERE s.nspname = :schema AND (c.relname = '{REGISTER}'"
+    f" OR c.relname = '{EARLIER_REGISTER}' AND EXISTS (SELECT FROM pg_class beside"
+    " WHERE beside.relnamespace = s.oid AND beside.relname = 'memory_lexemes'))"
+    f" ORDER BY c.relname <> '{REGISTER}'),"
     " current_setting('server_version_num')::int,"
     " e.extversion, quote_ident(n.nspname), to_regtype('halfvec') IS NOT NULL,"
     " quote_ident(current_user),"
@@ -615,6 +661,14 @@ _FOUND = text(
     " current_setting('server_encoding'), current_setting('client_encoding')"
     " FROM (VALUES (1)) AS one LEFT JOIN pg_extension e ON e.extname = 'vector'"
     " LEFT JOIN pg_namespace n ON n.oid = e.extnamespace"
+)
+_TAKEN = text(
+    "SELECT c.relname::text FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace"
+    " WHERE s.nspname = :schema AND c.relname = ANY (:relations)"
+    " UNION SELECT t.typname::text FROM pg_type t JOIN pg_namespace s ON s.oid = t.typnamespace"
+    " WHERE s.nspname = :schema AND t.typname = ANY (:tables)"
+    " UNION SELECT p.proname::text FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace"
+    " WHERE s.nspname = :schema AND p.proname = ANY (:functions)"
 )
 _IDENTITY = text(
     "SELECT (pg_control_system()).system_identifier, oid, datname::text,"

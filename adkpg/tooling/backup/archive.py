@@ -11,6 +11,7 @@ from pathlib import Path
 from adkpg.database import LOOK, Database, row_security
 from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError, SchemaError
+from adkpg.tables import REGISTER
 from adkpg.tooling.backup import statements
 from adkpg.tooling.backup.process import Process, Processes
 from adkpg.tooling.backup.programs import Programs
@@ -276,4 +277,4 @@ def _add_options(environment: dict[str, str], options: str) -> None:
 
 
 def _without_revision(rows: Mapping[str, int]) -> dict[str, int]:
-    return {name: count for name, count in rows.items() if name != "alembic_version"}
+    return {name: count for name, count in rows.items() if name != REGISTER}

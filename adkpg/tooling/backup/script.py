@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from adkpg.database.migrating import migrations
+from adkpg.tables import REGISTER
 from adkpg.tooling.backup.vocabulary import Vocabulary
 
 _COPY = re.compile(rb'COPY "?([a-z0-9_]+)"?\."?([a-z0-9_]+)"? \(.*\) FROM stdin;')
@@ -46,7 +48,7 @@ class Script:
                     table = None
                 elif table:
                     self.rows[table] += 1
-                    if table == "alembic_version":
+                    if table in (REGISTER, migrations.EARLIER_REGISTER):
                         self.revision = text.decode().partition("\t")[0]
             elif found := _COPY.fullmatch(text):
                 table = found[2].decode() if found[1] == self._schema else ""

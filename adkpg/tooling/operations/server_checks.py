@@ -17,6 +17,7 @@ _OLDEST_POSTGRES, _OLDEST_PGVECTOR = 15, (0, 8)
 _LEAST_TIMEOUT_MS = 5_000
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _OTHER_DATABASE = "CREATE DATABASE agents ENCODING 'UTF8' TEMPLATE template0;   -- and use that one"
+_OWN_SCHEMA = "export ADKPG_DATABASE_SCHEMA=another   # a schema of adkpg's own"
 _OTHER_URL = "export ADKPG_DATABASE_URL=postgresql://...   # without client_encoding"
 _NEWER_SERVER = "adkpg backup agents.backup   # then restore it into a newer server"
 _OWN_ROLE = "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql"
@@ -131,6 +132,9 @@ async def schema(database: Database) -> Finding:
         if found.revision is not None:
             verdict.add("failure", str(exc), _cure_of_schema(database, str(exc)))
             return verdict.finding(f"revision {found.revision} in the schema {database.schema}")
+        if found.taken:
+            verdict.add("failure", str(exc), _OWN_SCHEMA)
+            return verdict.finding("")
         (role,) = await database.run.fetch(
             statements.select_role(schema=database.schema), policy=LOOK
         )
@@ -183,6 +187,8 @@ def _cure_of_schema(database: Database, said: str) -> str:
         return "adkpg db upgrade"
     if database.url == "embedded":
         return "export ADKPG_EMBEDDED_DIR=another   # a folder for a new server"
+    if database.schema == "public":  # others' tables would go with adkpg's
+        return _OWN_SCHEMA
     return (
         f"DROP SCHEMA {quoted(database.schema)} CASCADE;   -- with all that it holds\n"
         "adkpg db upgrade"
