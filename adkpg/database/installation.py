@@ -245,6 +245,15 @@ class Installation:
             if found.taken or (found.revision is not None and not migrations.knows(found.revision)):
                 raise
 
+    async def room(self) -> str:
+        """Makes sure that the tables could be made here; returns the schema of pgvector.
+
+        Raises:
+          AdkpgError: They could not; see `migrations.room`.
+        """
+        async with self._migrating() as engine:
+            return await migrations.room(engine, self._schema)
+
     async def require_coordinator(self) -> None:
         """Refuses a worker of a Citus cluster, which cannot change distributed tables as a whole.
 

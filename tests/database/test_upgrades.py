@@ -310,7 +310,7 @@ def test_a_direct_address_is_never_the_embedded_servers() -> None:
 
 
 def test_a_server_that_is_too_old_is_a_sentence() -> None:
-    found = migrations.Found(None, None, 140_012, "0.8.0", "public", True, "me")
+    found = migrations.Found(None, None, 140_012, "0.8.0", "public", True, True, "me")
     with pytest.raises(ConfigurationError, match=r"Postgres 14, and adkpg needs 15 or later"):
         migrations.verify(found, "", "")
 

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from textwrap import indent
@@ -45,6 +45,7 @@ from adkpg.errors import (
     ConfigurationError,
     DatabaseUnavailable,
     ExtensionMissing,
+    ReadOnly,
     SchemaError,
 )
 from adkpg.tables import FUNCTIONS, REGISTER, TRIGGERED, metadata
@@ -147,6 +148,7 @@ class Found:
       pgvector: Its version; None if it is not installed.
       pgvector_schema: The Postgres schema that it is installed in.
       visible: Whether the search_path finds its types.
+      usable: Whether the role may use its schema.
       role: Whose search_path that is.
       citus: Whether the extension Citus is installed.
       encoding: The database's.
@@ -161,6 +163,7 @@ class Found:
     pgvector: str | None
     pgvector_schema: str | None
     visible: bool
+    usable: bool
     role: str
     citus: bool = False
     encoding: str = ENCODING
@@ -275,6 +278,11 @@ def _require_usable(found: Found) -> None:
             f"{'.'.join(map(str, _OLDEST_PGVECTOR))} or later; install it on the server "
             f"({_package(found)}), then run ALTER EXTENSION vector UPDATE in this database."
         )
+    if not found.usable:
+        raise ExtensionMissing(
+            f"Role {found.role} may not use the schema {found.pgvector_schema}, where pgvector is; "
+            f"let its owner run GRANT USAGE ON SCHEMA {found.pgvector_schema} TO {found.role}."
+        )
     if not found.visible:
         raise ExtensionMissing(
             f"pgvector is in the schema {found.pgvector_schema}, which the search_path of role "
@@ -297,7 +305,7 @@ def _inspect(connection: Connection, schema: str) -> Found:
         version = table(registers[0], schema=schema).alias()
         row = select(func.to_jsonb(version.table_valued()))
         note = connection.scalars(row).one_or_none() or {}
-    revision = note.get("version_num")
+    revision: str | None = note.get("version_num")
     oldest, _, noted_for = (note.get("works_with") or "").partition("..")
     taken: list[str] = []
     if revision is None:
@@ -305,14 +313,17 @@ def _inspect(connection: Connection, schema: str) -> Found:
         others = connection.scalars(_TAKEN, {"schema": schema, **names}).all()
         taken = sorted(others, key=lambda name: (name not in names["tables"], name))
     works_with = oldest if noted_for == revision else None
-    return Found(revision, works_with, *found, schema, tuple(taken))
+    looked_at = Found(revision, works_with, *found)
+    return replace(looked_at, schema=schema, taken=tuple(taken))
 
 
 def _names() -> dict[str, list[str]]:
     """Returns how the tables, their indexes and the functions are called that a migration makes."""
     tables = [each.name for each in metadata.sorted_tables]
-    made = [each for one in metadata.sorted_tables for each in (*one.indexes, *one.constraints)]
-    relations = [*tables, *(str(each.name) for each in made)]
+    relations = [*tables]
+    for each in metadata.sorted_tables:
+        relations += [str(index.name) for index in each.indexes]
+        relations += [str(constraint.name) for constraint in each.constraints]
     return {"tables": tables, "relations": relations, "functions": [*FUNCTIONS, *TRIGGERED]}
 
 
@@ -398,7 +409,8 @@ async def upgrade(
         not UTF8.
       ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not create
         it.
-      SchemaError: This role may not create the schema.
+      ReadOnly: The server takes no writes, or none of this role.
+      SchemaError: This role may make nothing in the schema, or not the schema.
       SchemaError: The tables are at a revision that nothing migrates, or others have their names.
       Busy: Others were in the way for longer than `timeout_s`.
     """
@@ -412,18 +424,62 @@ async def upgrade(
                 return []
             _require_known(found.revision, fresh_start)
         _require_free(found)
-        if found.pgvector is None:
-            _create_pgvector(connection, found)
-        _require_usable(_inspect(connection, schema))
-        require_schema(connection, schema)
-        connection.commit()
         scripts = ScriptDirectory.from_config(_config(schema))
         ahead = [script.revision for script in scripts.iterate_revisions(revision, found.revision)]
+        if ahead or found.pgvector is None:
+            _make_room(connection, found)
+        else:
+            _require_usable(found)
+        connection.commit()
         return ahead[::-1]
 
     async with alone(engine, timeout_s) as turn:
         for step in await turn.run(prepare):
             await turn.run(partial(_move, schema, command.upgrade, step))
+
+
+async def room(engine: AsyncEngine, schema: str) -> str:
+    """Makes sure that tables could be made in a schema, and leaves everything as it is.
+
+    Returns:
+      The schema that pgvector is in, or would be, as SQL has it.
+
+    Raises:
+      ConfigurationError: The server is too old, or an encoding is not UTF8.
+      ReadOnly: The server takes no writes, or none of this role.
+      ExtensionMissing: There is no pgvector that adkpg can use, or this role may not create it.
+      SchemaError: This role may make nothing in the schema, or not the schema.
+    """
+
+    def attempt(connection: Connection) -> str:
+        try:
+            found = _inspect(connection, schema)
+            require_supported(found)
+            return _make_room(connection, found)
+        finally:
+            connection.rollback()
+
+    async with engine.connect() as connection:
+        return await connection.run_sync(attempt)
+
+
+def _make_room(connection: Connection, found: Found) -> str:
+    """Makes what the tables need, in this transaction; returns the schema of pgvector."""
+    role, database, standby, read_only = connection.execute(_WRITER).one()
+    if read_only and not standby:  # of a standby the server itself says it
+        raise ReadOnly(
+            f"The transactions of role {role} in database {database} are read-only; run ALTER ROLE "
+            f"{role} IN DATABASE {database} SET default_transaction_read_only = off, or leave that "
+            "setting out of the database URL.",
+            written=False,
+        )
+    if found.pgvector is None:
+        _create_pgvector(connection, found)
+        found = _inspect(connection, found.schema)
+    _require_usable(found)
+    require_schema(connection, found.schema)
+    assert found.pgvector_schema is not None
+    return found.pgvector_schema
 
 
 async def downgrade(
@@ -656,6 +712,7 @@ _FOUND = text(
     f" ORDER BY c.relname <> '{REGISTER}'),"
     " current_setting('server_version_num')::int,"
     " e.extversion, quote_ident(n.nspname), to_regtype('halfvec') IS NOT NULL,"
+    " coalesce(has_schema_privilege(n.oid, 'USAGE'), true),"
     " quote_ident(current_user),"
     " EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'),"
     " current_setting('server_encoding'), current_setting('client_encoding')"
@@ -669,6 +726,15 @@ _TAKEN = text(
     " WHERE s.nspname = :schema AND t.typname = ANY (:tables)"
     " UNION SELECT p.proname::text FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace"
     " WHERE s.nspname = :schema AND p.proname = ANY (:functions)"
+)
+_WRITER = text(
+    "SELECT quote_ident(current_user), quote_ident(current_database()), pg_is_in_recovery(),"
+    " current_setting('transaction_read_only')::bool"
+)
+_MAKER = text(
+    "SELECT quote_ident(current_user), s.oid IS NOT NULL,"
+    " has_schema_privilege(s.oid, 'CREATE') AND has_schema_privilege(s.oid, 'USAGE')"
+    " FROM (VALUES (1)) AS one LEFT JOIN pg_namespace s ON s.nspname = :schema"
 )
 _IDENTITY = text(
     "SELECT (pg_control_system()).system_identifier, oid, datname::text,"
@@ -692,8 +758,13 @@ _TRY_LOCK = f"SELECT FROM (SELECT pg_try_advisory_xact_lock({_LOCK_KEY}) AS got)
 
 def require_schema(connection: Connection, schema: str) -> None:
     """Creates the schema if it is missing, or says in a sentence why it cannot be."""
-    exists = select(func.count()).select_from(table("pg_namespace"))
-    if connection.scalar(exists.where(column("nspname") == schema)):
+    role, there, may = connection.execute(_MAKER, {"schema": schema}).one()
+    if there and not may:
+        raise SchemaError(
+            f"Role {role} may make nothing in the schema {schema}; let its owner run GRANT USAGE, "
+            f"CREATE ON SCHEMA {schema} TO {role}, then run: adkpg db upgrade"
+        )
+    if there:
         return
     try:
         connection.execute(CreateSchema(schema, if_not_exists=True))
@@ -701,9 +772,8 @@ def require_schema(connection: Connection, schema: str) -> None:
         if getattr(exc.orig, "sqlstate", None) != _FORBIDDEN:
             raise
         raise SchemaError(
-            f"This role may not create the schema {schema}; let an administrator run "
-            f"CREATE SCHEMA {schema} AUTHORIZATION followed by this role's name, then run: "
-            "adkpg db upgrade"
+            f"Role {role} may not create the schema {schema}; let an administrator run "
+            f"CREATE SCHEMA {schema} AUTHORIZATION {role}, then run: adkpg db upgrade"
         ) from exc
 
 
@@ -725,7 +795,6 @@ def _create_pgvector(connection: Connection, found: Found) -> None:
         )
     try:
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
-        connection.commit()
     except DBAPIError as exc:
         connection.rollback()
         role, database = connection.execute(text("SELECT current_user, current_database()")).one()

@@ -98,6 +98,12 @@ async def pgvector(database: Database) -> Finding:
             else "apt-get install --only-upgrade 'postgresql-*-pgvector' && psql -c"
             " 'ALTER EXTENSION vector UPDATE'",
         )
+    elif not found.usable:
+        verdict.add(
+            "failure",
+            f"it is in the schema {found.pgvector_schema}, which {found.role} may not use",
+            f"GRANT USAGE ON SCHEMA {found.pgvector_schema} TO {found.role};   -- as its owner",
+        )
     elif found.pgvector is not None and not found.visible:
         verdict.add(
             "failure",
