@@ -73,7 +73,8 @@ class Settings(BaseSettings):
     database_schema: str = Field(
         default="adkpg",
         pattern=r"^[a-z_][a-z0-9_]{0,62}$",
-        description="Postgres schema that holds adkpg's tables and its migration version.",
+        description="Postgres schema that holds adkpg's tables and its migration version. Give "
+        "adkpg one of its own: ADK's own services make tables of the same names in `public`.",
     )
     row_level_security: bool = Field(
         default=False,
@@ -296,6 +297,13 @@ class Settings(BaseSettings):
         description="Memories of one user up to which the vector search is exact; above, the "
         "HNSW index answers once `adkpg memory index` has built it. In memories.",
     )
+
+    @field_validator("database_schema")
+    @classmethod
+    def _is_not_of_postgres(cls, name: str) -> str:
+        if name.startswith("pg_") or name == "information_schema":
+            raise ValueError("should be no schema of Postgres itself")
+        return name
 
     @field_validator("embedder")
     @classmethod

@@ -954,6 +954,9 @@ DISTRIBUTED = (
 GUARD = "require_part"
 """The trigger of each table that is distributed."""
 
+TRIGGERED = ("delete_memory_lexemes", "delete_session_artifacts", "note_artifact_removal")
+"""The functions that triggers call."""
+
 FUNCTIONS = (
     *DISTRIBUTED,
     "select_prepared_1",
@@ -966,10 +969,10 @@ FUNCTIONS = (
     "of_part_1",
     "require_part_1",
 )
-"""All of them; no name has two signatures."""
+"""All that are in files of their own; no name has two signatures."""
 
 EVERY = "every"
 """How the names of policies begin that let the owner and workers at everybody's rows."""
 
-REGISTER = "alembic_version"
-"""The table whose policies of that name say who is admitted, also without row-level security."""
+REGISTER = "adkpg_version"
+"""The table of the revision, whose policies of that name say who is admitted to every scope."""

@@ -11,7 +11,7 @@ from sqlalchemy.schema import CreateSchema
 
 from adkpg import Database, Settings
 from adkpg.database.migrating import migrations
-from adkpg.tables import metadata
+from adkpg.tables import REGISTER, metadata
 
 config = context.config
 
@@ -46,7 +46,7 @@ def note_oldest_code(
     ctx: MigrationContext, step: MigrationInfo, heads: Collection[Any], run_args: Mapping[str, Any]
 ) -> None:
     """Writes next to a revision which versions of adkpg work with its tables."""
-    version = table("alembic_version", column("works_with"), schema=schema())
+    version = table(REGISTER, column("works_with"), schema=schema())
     for revision in heads:
         works_with = literal(migrations.works_with(context.script, revision), literal_execute=True)
         ctx.execute(update(version).values(works_with=works_with))
@@ -56,6 +56,7 @@ def configure(**options: Any) -> None:
     """Configures Alembic for both ways of running."""
     context.configure(
         target_metadata=target(),
+        version_table=REGISTER,
         version_table_schema=schema(),
         include_schemas=True,
         include_name=include_name,

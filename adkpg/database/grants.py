@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg.database import row_security
 from adkpg.database.row_security import literal, quoted
-from adkpg.tables import metadata
+from adkpg.tables import REGISTER, metadata
 
 Purpose = Literal["migrate", "serve", "read", "work"]
 
@@ -37,7 +37,7 @@ def _granted(schema: str, purpose: Purpose, role: str) -> Iterator[str]:
     rights = "SELECT" if purpose == "read" else "SELECT, INSERT, UPDATE, DELETE"
     yield _on_this_database("CONNECT", role)
     yield f'GRANT USAGE ON SCHEMA "{schema}" TO {grantee}'
-    yield f'GRANT SELECT ON "{schema}".alembic_version TO {grantee}'
+    yield f'GRANT SELECT ON "{schema}".{REGISTER} TO {grantee}'
     if purpose == "work":
         yield row_security.admitting(schema, role)
     # Citus refuses one GRANT of distributed tables and of what they refer to, and in a transaction

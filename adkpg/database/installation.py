@@ -243,9 +243,18 @@ class Installation:
         except SchemaError:
             if not self.auto_upgrade:
                 raise
-            revision = (await self.found()).revision
-            if revision is not None and not migrations.knows(revision):
+            found = await self.found()
+            if found.taken or (found.revision is not None and not migrations.knows(found.revision)):
                 raise
+
+    async def room(self) -> str:
+        """Makes sure that the tables could be made here; returns the schema of pgvector.
+
+        Raises:
+          AdkpgError: They could not; see `migrations.room`.
+        """
+        async with self._migrating() as engine:
+            return await migrations.room(engine, self._schema)
 
     async def require_coordinator(self) -> None:
         """Refuses a worker of a Citus cluster, which cannot change distributed tables as a whole.
@@ -296,6 +305,8 @@ class Installation:
                 f"remove the folder {self._connections.server.directory} with what it holds, or "
                 "set ADKPG_EMBEDDED_DIR to another one"
             )
+        if self._schema == "public":  # others' tables would go with adkpg's
+            return "set ADKPG_DATABASE_SCHEMA to a schema of adkpg's own, run adkpg db upgrade"
         return (
             f"run DROP SCHEMA {self._schema} CASCADE in {self._connections.url}, which drops what "
             "they hold, then: adkpg db upgrade"

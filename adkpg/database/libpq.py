@@ -61,6 +61,8 @@ def environment(target: Address, password: str | None = None) -> dict[str, str]:
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in _VARIABLES:
             found.setdefault(_VARIABLES[name], value)
+        elif name == "options":
+            settings.append(value)
         else:
             settings.append(f"-c {name}={_escaped(value)}")
     if settings:

@@ -9,9 +9,9 @@ from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
 from adkpg.database.migrating import migrations
-from adkpg.tables import FUNCTIONS
+from adkpg.tables import FUNCTIONS, REGISTER
 
-revision = "0001r36"
+revision = "0001r37"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -48,7 +48,7 @@ def upgrade() -> None:
     schema = op.get_context().version_table_schema
     # Alembic makes this table; `adkpg.database.migrating.migrations` says what the column means.
     op.execute(
-        f'ALTER TABLE "{schema}".alembic_version ADD COLUMN IF NOT EXISTS works_with text COLLATE "C"'
+        f'ALTER TABLE "{schema}".{REGISTER} ADD COLUMN IF NOT EXISTS works_with text COLLATE "C"'
     )
     op.create_table(
         "app_states",

@@ -54,7 +54,7 @@ async def test_a_server_keeps_all_three_in_the_database_of_the_environment(
         assert saved.status_code == 200, saved.text
         for path in ("/livez", "/readyz"):
             assert client.get(path).json() == {"status": "ok"}
-        await connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        await connection.execute("UPDATE adkpg_version SET version_num = '9999'")
         assert client.get("/readyz").status_code == 503
         assert client.get("/livez").status_code == 200
     place = "app_name = 'assistant' AND user_id = 'ada'"

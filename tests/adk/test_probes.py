@@ -67,7 +67,7 @@ async def test_a_database_that_migrates_itself_is_ready_before_its_first_use(
 async def test_tables_that_nothing_migrates_are_not_ready(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
-    await connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    await connection.execute("UPDATE adkpg_version SET version_num = '9999'")
     async with Database(database_url, auto_upgrade=True) as database, client_of(database) as client:
         answer = await client.get("/readyz")
     assert (answer.status_code, answer.json()["error"]) == (503, "SchemaError")
@@ -112,7 +112,7 @@ async def test_a_database_that_does_not_answer_is_not_waited_for(
     database: Database, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connection.transaction():
-        await connection.execute("LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE")
+        await connection.execute("LOCK TABLE adkpg_version IN ACCESS EXCLUSIVE MODE")
         async with client_of(database, timeout_s=0.2) as client:
             answer = await client.get("/readyz")
     assert answer.status_code == 503

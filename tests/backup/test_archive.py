@@ -70,7 +70,7 @@ def test_a_script_is_passed_on_but_for_what_is_there_or_unknown() -> None:
         b"SET transaction_timeout = 0;\n",
         b"CREATE SCHEMA adkpg;\n",
         b"ALTER TABLE ONLY adkpg.events ALTER COLUMN seq SET (pg_attver=26875816);\n",
-        b"COPY adkpg.alembic_version (version_num) FROM stdin;\n",
+        b"COPY adkpg.adkpg_version (version_num) FROM stdin;\n",
         b"0001\n",
         b"\\.\n",
         b"COPY adkpg.events (payload) FROM stdin;\n",
@@ -83,7 +83,7 @@ def test_a_script_is_passed_on_but_for_what_is_there_or_unknown() -> None:
     old, new = Script("adkpg"), Script("adkpg")
     assert list(old.lines(given, server_major=16)) == given[3:]
     assert list(new.lines(given, server_major=17)) == [given[0], *given[3:]]
-    assert dict(new.rows) == {"alembic_version": 1, "events": 2, "sessions": 0}
+    assert dict(new.rows) == {"adkpg_version": 1, "events": 2, "sessions": 0}
     assert new.revision == "0001"
     other = Script("other")
     other.read(given)

@@ -17,10 +17,13 @@ from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database.migrating import migrations
+from adkpg.database.row_security import quoted
 from adkpg.embedded.binaries import Binaries
 from adkpg.tooling.testing.server import Server
+from tests.fakes.catalog import execute, fetch
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import entry
+from tests.fakes.databases import database_with
 from tests.fakes.toys import ToyEmbedder
 
 pytestmark = pytest.mark.program
@@ -64,7 +67,7 @@ async def seen(url: str) -> dict[str, Any]:
     connection = await asyncpg.connect(url)
     try:
         tables = await connection.fetch(
-            "SELECT c.oid::regclass::text AS name FROM pg_class c WHERE relkind = 'r'"
+            "SELECT 'adkpg.' || c.relname AS name FROM pg_class c WHERE relkind = 'r'"
             " AND relnamespace = 'adkpg'::regnamespace ORDER BY 1"
         )
         rows = {
@@ -185,6 +188,107 @@ def test_a_file_is_overwritten_after_a_question_alone(adkpg: Adkpg, file: Path) 
     assert os.listdir(file.parent) == [file.name]
 
 
+@pytest.mark.direct("pg_dump needs a session")
+def test_settings_of_a_database_change_no_backup(
+    adkpg: Adkpg, lived: str, empty: str, file: Path
+) -> None:
+    for url in (lived, empty):
+        name = urlsplit(url).path.strip("/")
+        for setting in ("client_encoding = 'LATIN1'", "standard_conforming_strings = off"):
+            asyncio.run(execute(url, f'ALTER DATABASE "{name}" SET {setting}'))
+    written = adkpg("backup", str(file))
+    assert (written.code, written.err) == (0, "")
+    restored = adkpg("restore", str(file), "--database-url", empty)
+    assert (restored.code, restored.err) == (0, "")
+    assert asyncio.run(seen(empty)) == asyncio.run(seen(lived))
+
+
+async def with_pgvector_in(url: str, schema: str | None) -> str:
+    """Puts pgvector into a schema of an empty database, if one is named, which its path finds."""
+    name = urlsplit(url).path.strip("/")
+    path = ["public", *([quoted(schema)] if schema else [])]
+    await execute(url, f'ALTER DATABASE "{name}" SET search_path = {", ".join(path)}')
+    if schema:
+        await execute(
+            url,
+            f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};"
+            f"CREATE EXTENSION vector SCHEMA {quoted(schema)}",
+        )
+    return url
+
+
+@pytest.mark.direct("pg_dump needs a session")
+def test_a_backup_is_restored_wherever_pgvector_is(
+    adkpg: Adkpg, server: Server, file: Path
+) -> None:
+    places = (None, "public", "extensions", "adkpg", "O'dd \"place")
+
+    async def made(place: str | None) -> str:
+        return await with_pgvector_in(server.url_of(await server.create()), place)
+
+    for source in (None, "extensions", "adkpg"):
+        url = asyncio.run(made(source))
+        assert adkpg("db", "upgrade", "--database-url", url).code == 0
+        asyncio.run(live(url))
+        assert adkpg("backup", str(file), "--yes", "--database-url", url).code == 0
+        before = asyncio.run(seen(url))
+        for place in places:
+            target = asyncio.run(made(place))
+            for _ in range(2):  # the second time what is there is dropped before
+                restored = adkpg("restore", str(file), "--yes", "--database-url", target)
+                assert (restored.code, restored.err) == (0, "")
+                assert asyncio.run(seen(target)) == before
+            asyncio.run(live_on(target))
+            asyncio.run(server.drop(urlsplit(target).path.strip("/")))
+        asyncio.run(server.drop(urlsplit(url).path.strip("/")))
+
+
+@pytest.mark.direct("pg_dump needs a session")
+def test_what_others_have_in_the_schema_is_left_alone(
+    adkpg: Adkpg, empty: str, database_url: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADKPG_DATABASE_SCHEMA", "public")
+    monkeypatch.setenv("ADKPG_DATABASE_URL", empty)
+    theirs = 'public."their ""customers"'
+    asyncio.run(execute(empty, f"CREATE TABLE {theirs} AS SELECT 1 AS a"))
+    assert adkpg("db", "upgrade").code == 0
+    assert adkpg("backup", str(file)).code == 0
+    asyncio.run(
+        execute(empty, f"INSERT INTO {theirs} VALUES (2); CREATE FUNCTION f() RETURNS int RETURN 1")
+    )
+    answer = json.loads(adkpg("restore", str(file), "--yes", "--json").out)
+    assert 'their "customers' not in {**answer["drops"], **answer["rows"]}
+    assert len(asyncio.run(fetch(empty, f"SELECT f() FROM {theirs}"))) == 2
+    refused = adkpg("backup", str(file), "--yes")
+    assert "remove what was added to the schema" in refused.err
+    asyncio.run(
+        execute(
+            empty,
+            "DROP FUNCTION f(); CREATE SCHEMA far; CREATE DOMAIN far.away AS int;"
+            "ALTER TABLE public.audit ADD COLUMN x far.away",
+        )
+    )
+    assert "remove what was added to the schema" in adkpg("backup", str(file), "--yes").err
+
+
+def test_nothing_is_restored_where_not_every_text_can_be_kept(
+    adkpg: Adkpg, lived: str, server: Server, file: Path
+) -> None:
+    assert adkpg("backup", str(file)).code == 0
+
+    async def refused() -> None:
+        options = "ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C'"
+        async with database_with(server, options) as url:
+            answer = await asyncio.to_thread(
+                adkpg, "restore", str(file), "--yes", "--database-url", url
+            )
+            assert "encoding is SQL_ASCII" in answer.err
+            there = "SELECT FROM pg_namespace WHERE nspname = 'adkpg'"
+            assert await fetch(url, there) == []
+
+    asyncio.run(refused())
+
+
 def test_what_cannot_work_is_a_sentence(
     adkpg: Adkpg, lived: str, empty: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +308,7 @@ def test_a_backup_of_an_unknown_revision_is_refused(
 ) -> None:
     async def later() -> None:
         connection = await asyncpg.connect(lived)
-        await connection.execute("UPDATE adkpg.alembic_version SET version_num = '9999'")
+        await connection.execute("UPDATE adkpg.adkpg_version SET version_num = '9999'")
         await connection.close()
 
     asyncio.run(later())

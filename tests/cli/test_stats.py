@@ -28,7 +28,7 @@ def test_what_waits_and_how_large_tables_are_is_shown(adkpg: Adkpg, database_url
         ["extract", "0", "0", "0"],
     ]
     assert lines[3] == ["TABLE", "ROWS", "SIZE", "INDEXES"]
-    assert "alembic_version" in {line[0] for line in lines}
+    assert "adkpg_version" in {line[0] for line in lines}
 
 
 def test_what_is_counted_names_apps_and_users(adkpg: Adkpg, database_url: str) -> None:
@@ -40,7 +40,7 @@ def test_what_is_counted_names_apps_and_users(adkpg: Adkpg, database_url: str) -
     assert lines[0][:4] == ["APP", "USERS", "SESSIONS", "NEW"]
     assert lines[1][:6] == ["travel", "1", "1", "1", "1", "1"]
     assert ["travel", "1", "1", "ada"] in [[*line[:3], line[-1]] for line in lines]
-    assert "alembic_version" in {line[0] for line in lines}
+    assert "adkpg_version" in {line[0] for line in lines}
 
 
 def test_json_has_the_same(adkpg: Adkpg, database_url: str) -> None:

@@ -309,7 +309,7 @@ async def test_tables_that_are_missing_or_of_another_revision_are_one_sentence(
                 await database.upgrade()
                 async with (await database.engine()).begin() as connection:
                     await connection.exec_driver_sql(
-                        "UPDATE adkpg.alembic_version SET version_num = '9999'"
+                        "UPDATE adkpg.adkpg_version SET version_num = '9999'"
                     )
         async with Database(empty_database_url) as database:
             memory = PgVectorMemoryService(database, mode="text")

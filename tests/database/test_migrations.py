@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from google.adk.sessions import DatabaseSessionService as AdkDatabaseSessionService
 from sqlalchemy import Connection, MetaData
 
 from adkpg import Database, DatabaseSessionService, Settings
@@ -25,7 +26,8 @@ from adkpg.errors import (
     ExtensionMissing,
     SchemaError,
 )
-from adkpg.tables import metadata
+from adkpg.tables import REGISTER, metadata
+from adkpg.tooling.operations import examine
 from adkpg.tooling.testing import said, texts
 from adkpg.tooling.testing.server import Server
 from tests.fakes.catalog import described, execute, fetch
@@ -56,7 +58,7 @@ async def test_up_down_and_up_again(empty: Database, empty_database_url: str) ->
     await empty.downgrade("base")
     assert await empty.current() is None
     left = await described(empty_database_url)
-    assert [row for row in left["tables"] if "alembic_version" not in row] == []
+    assert [row for row in left["tables"] if "adkpg_version" not in row] == []
     with pytest.raises(SchemaError):
         await _works(empty)
     await empty.upgrade()
@@ -74,6 +76,7 @@ async def test_the_tables_are_those_of_the_code(database: Database) -> None:
             opts={
                 "include_schemas": True,
                 "include_name": lambda name, kind, _: kind != "schema" or name == "adkpg",
+                "version_table": REGISTER,
                 "version_table_schema": "adkpg",
                 "compare_type": True,
             },
@@ -293,7 +296,7 @@ async def test_missing_tables(empty: Database) -> None:
 
 @pytest.mark.parametrize("found", ["9999", "abc"])
 async def test_tables_of_a_later_version(database_url: str, found: str) -> None:
-    await execute(database_url, f"UPDATE adkpg.alembic_version SET version_num = '{found}'")
+    await execute(database_url, f"UPDATE adkpg.adkpg_version SET version_num = '{found}'")
     async with Database(database_url) as database:
         for call in (database.check, lambda: _works(database)):
             with pytest.raises(
@@ -305,7 +308,7 @@ async def test_tables_of_a_later_version(database_url: str, found: str) -> None:
 
 @pytest.mark.parametrize("auto_upgrade", [False, True])
 async def test_tables_of_an_unreleased_version(database_url: str, auto_upgrade: bool) -> None:
-    await execute(database_url, "UPDATE adkpg.alembic_version SET version_num = '0001'")
+    await execute(database_url, "UPDATE adkpg.adkpg_version SET version_num = '0001'")
     async with Database(database_url, auto_upgrade=auto_upgrade) as database:
         for call in (
             database.check,
@@ -325,7 +328,7 @@ async def test_an_embedded_server_with_tables_of_an_unreleased_version(
 ) -> None:
     async with Database(own_server.url, auto_upgrade=True) as database:
         await _works(database)
-    await execute(own_server.url, "UPDATE adkpg.alembic_version SET version_num = '0001'")
+    await execute(own_server.url, "UPDATE adkpg.adkpg_version SET version_num = '0001'")
     async with Database("embedded", settings=Settings(embedded_dir=own_directory)) as database:
         for call in (partial(_works, database), database.upgrade, database.check):
             with pytest.raises(SchemaError, match="ADKPG_EMBEDDED_DIR") as caught:
@@ -382,6 +385,101 @@ async def test_a_users_own_alembic_coexists(empty: Database, empty_database_url:
     (row,) = await fetch(empty_database_url, "SELECT version_num FROM public.alembic_version")
     assert row[0] == "theirs"
     assert await fetch(empty_database_url, "SELECT FROM public.sessions") == []
+
+
+async def test_a_schema_is_shared_with_an_apps_alembic_and_not_with_adks_tables(
+    empty_database_url: str,
+) -> None:
+    await execute(
+        empty_database_url,
+        "CREATE TABLE public.alembic_version (version_num text PRIMARY KEY);"
+        "INSERT INTO public.alembic_version VALUES ('0001');"
+        "CREATE TABLE public.customers (id int PRIMARY KEY)",
+    )
+    async with Database(empty_database_url, settings=Settings(database_schema="public")) as shared:
+        assert await shared.current() is None
+        await shared.upgrade()
+        await _works(shared)
+        await shared.downgrade("base")
+        await shared.upgrade()
+        (row,) = await fetch(empty_database_url, "SELECT version_num FROM public.alembic_version")
+        assert row[0] == "0001"
+        await shared.downgrade("base")
+        engine = empty_database_url.replace("://", "+asyncpg://", 1)
+        async with AdkDatabaseSessionService(engine) as theirs:
+            await theirs.create_session(**USER)
+        for call in (shared.upgrade, shared.check, partial(_works, shared)):
+            with pytest.raises(
+                SchemaError,
+                match=r"public has app_states, events, sessions, user_states, .* such as adkpg",
+            ):
+                await call()
+        found = {each.check: each for each in (await examine(shared)).findings}
+        assert (
+            found["schema"].cure
+            == "export ADKPG_DATABASE_SCHEMA=another   # a schema of adkpg's own"
+        )
+    async with Database(empty_database_url) as own:
+        await own.upgrade()
+        await _works(own)
+
+
+async def test_every_name_that_a_migration_makes_is_looked_for(
+    database_url: str, empty: Database, empty_database_url: str
+) -> None:
+    names = await fetch(
+        database_url,
+        "SELECT relname::text FROM pg_class WHERE relnamespace = 'adkpg'::regnamespace"
+        " AND relkind <> 'S' AND NOT starts_with(relname::text, $1)"
+        " UNION SELECT proname FROM pg_proc WHERE pronamespace = 'adkpg'::regnamespace",
+        REGISTER,
+    )
+    own = migrations._names()
+    assert {row[0] for row in names} <= {*own["relations"], *own["functions"]}
+    await execute(empty_database_url, "CREATE SCHEMA adkpg")
+    for made in (
+        "TYPE adkpg.events AS ENUM ()",
+        "VIEW adkpg.memories AS SELECT 1 AS a",
+        "FUNCTION adkpg.append_event_1(a int) RETURNS int LANGUAGE sql RETURN a",
+        "SEQUENCE adkpg.memories_kind_idx",
+    ):
+        name = made.partition(".")[2].partition(" ")[0].partition("(")[0]
+        await execute(empty_database_url, f"CREATE {made}")
+        with pytest.raises(SchemaError, match=f"schema adkpg has {name} already"):
+            await empty.upgrade()
+        await execute(empty_database_url, f"DROP {made.partition(' ')[0]} adkpg.{name}")
+    assert (
+        await fetch(empty_database_url, "SELECT FROM pg_extension WHERE extname = 'vector'") == []
+    )
+    await empty.upgrade()
+
+
+async def test_an_earlier_version_is_moved_by_export_and_import(database_url: str) -> None:
+    await execute(
+        database_url,
+        "ALTER TABLE adkpg.adkpg_version RENAME TO alembic_version;"
+        "UPDATE adkpg.alembic_version SET version_num = '0001r36', works_with = '0001r36..0001r36'",
+    )
+    async with Database(database_url, auto_upgrade=True) as database:
+        for call in (database.check, database.upgrade, partial(_works, database)):
+            with pytest.raises(
+                SchemaError, match=r"0001r36.*adkpg export.*DROP SCHEMA adkpg.*adkpg import"
+            ):
+                await call()
+
+
+@pytest.mark.parametrize("schema", ["user", "s" * 63])
+async def test_schemas_of_awkward_names(empty_database_url: str, schema: str) -> None:
+    async with Database(empty_database_url, settings=Settings(database_schema=schema)) as database:
+        await database.upgrade()
+        await _works(database)
+
+
+@pytest.mark.parametrize("schema", ["pg_agents", "information_schema", "Agents", 'a"b', "s" * 64])
+def test_schemas_that_cannot_be(schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADKPG_DATABASE_SCHEMA", schema)
+    with pytest.raises(ConfigurationError, match="ADKPG_DATABASE_SCHEMA"):
+        Database("postgresql://localhost/agents")
 
 
 @pytest.mark.program

@@ -79,7 +79,7 @@ async def test_old_code_refuses_what_follows_a_revision_that_is_not_additive(
     with later_version(tmp_path, *bodies, additive=[True, False, True]):
         async with Database(database_url) as new:
             await new.upgrade()
-            (row,) = await fetch(database_url, "SELECT * FROM adkpg.alembic_version")
+            (row,) = await fetch(database_url, "SELECT * FROM adkpg.adkpg_version")
             assert dict(row) == {"version_num": "0004", "works_with": "0003..0004"}
     async with Database(database_url) as old:
         for call in (old.check, old.upgrade, lambda: _works(old)):
@@ -89,7 +89,7 @@ async def test_old_code_refuses_what_follows_a_revision_that_is_not_additive(
 
 async def test_a_note_about_another_revision_counts_for_nothing(database_url: str) -> None:
     """Whoever sets the revision by hand has said nothing about the code that works with it."""
-    await execute(database_url, "UPDATE adkpg.alembic_version SET version_num = '0009'")
+    await execute(database_url, "UPDATE adkpg.adkpg_version SET version_num = '0009'")
     async with Database(database_url) as database:
         with pytest.raises(SchemaError, match="upgrade the adkpg package"):
             await database.check()
@@ -310,7 +310,7 @@ def test_a_direct_address_is_never_the_embedded_servers() -> None:
 
 
 def test_a_server_that_is_too_old_is_a_sentence() -> None:
-    found = migrations.Found(None, None, 140_012, "0.8.0", "public", True, "me")
+    found = migrations.Found(None, None, 140_012, "0.8.0", "public", True, True, "me")
     with pytest.raises(ConfigurationError, match=r"Postgres 14, and adkpg needs 15 or later"):
         migrations.verify(found, "", "")
 
@@ -333,6 +333,22 @@ async def test_an_encoding_that_holds_not_every_text_is_a_sentence(
     assert (postgres.check, postgres.status) == ("postgres", "failure")
     assert postgres.cure is not None
     assert "ENCODING 'UTF8'" in postgres.cure
+
+
+async def test_a_connection_of_another_encoding_is_a_sentence(database_url: str) -> None:
+    for encoding in ("LATIN1", "SQL_ASCII"):
+        mark = "&" if "?" in database_url else "?"
+        async with Database(f"{database_url}{mark}client_encoding={encoding}") as database:
+            for call in (database.upgrade, database.check):
+                with pytest.raises(
+                    ConfigurationError, match=f"client_encoding is {encoding}.* database URL"
+                ):
+                    await call()
+            postgres, *_ = (await examine(database)).findings
+        assert (postgres.status, "without client_encoding" in str(postgres.cure)) == (
+            "failure",
+            True,
+        )
 
 
 # Calls while tables are made or moved

@@ -51,7 +51,7 @@ async def test_each_table_is_distributed_by_user_or_copied(undistributed: str) -
         await database.distribute()
     found = await kinds(undistributed)
     wanted = {table.name: "h" if "user_id" in table.c else "n" for table in metadata.sorted_tables}
-    assert found == {**wanted, "alembic_version": "n"}
+    assert found == {**wanted, "adkpg_version": "n"}
 
 
 async def test_a_dry_run_changes_nothing_and_names_each_table(undistributed: str) -> None:

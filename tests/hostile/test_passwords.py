@@ -108,7 +108,7 @@ class Stage:
         await self.database.check()
 
     async def other_tables(self) -> None:
-        await self.connection.execute("UPDATE adkpg.alembic_version SET version_num = 'x'")
+        await self.connection.execute("UPDATE adkpg.adkpg_version SET version_num = 'x'")
         await self.database.check()
 
     async def no_extension(self) -> None:

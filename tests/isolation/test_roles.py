@@ -133,7 +133,7 @@ async def test_serving_needs_no_right_to_change_the_schema(owned: Roles) -> None
     for statement in (
         "ALTER TABLE adkpg.sessions DISABLE ROW LEVEL SECURITY",
         "DROP POLICY own ON adkpg.sessions",
-        "UPDATE adkpg.alembic_version SET version_num = ''",
+        "UPDATE adkpg.adkpg_version SET version_num = ''",
         "CREATE TABLE adkpg.mine (n int)",
         "SELECT adkpg.enter_every_scope()",
         "SET ROLE postgres",

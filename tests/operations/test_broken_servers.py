@@ -277,7 +277,7 @@ async def test_an_embedded_server_of_an_unreleased_adkpg_is_left_for_a_new_one(
         await database.upgrade()
         async with (await database.engine()).begin() as connection:
             await connection.exec_driver_sql(
-                "UPDATE adkpg.alembic_version SET version_num = '0001r1'"
+                "UPDATE adkpg.adkpg_version SET version_num = '0001r1'"
             )
         found = await find(database, "schema")
     assert found.status == "failure"

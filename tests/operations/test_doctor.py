@@ -146,7 +146,7 @@ async def test_an_empty_database_lacks_pgvector_and_tables(empty_database_url: s
 async def test_tables_of_another_version_are_a_failure(
     database_url: str, connection: asyncpg.Connection, revision: str, cure: str
 ) -> None:
-    await connection.execute("UPDATE alembic_version SET version_num = $1", revision)
+    await connection.execute("UPDATE adkpg_version SET version_num = $1", revision)
     async with Database(database_url) as database:
         found = await find(database, "schema")
     assert (found.status, found.cure) == ("failure", cure)

@@ -22,6 +22,6 @@ async def test_tables_are_as_large_as_the_catalog_says(
     sizes = [each.bytes + each.index_bytes for each in found]
     assert sizes == sorted(sizes, reverse=True)
     by_name = {each.name: each for each in found}
-    assert by_name.keys() >= {"events", "memories", "alembic_version"}
+    assert by_name.keys() >= {"events", "memories", "adkpg_version"}
     assert (by_name["events"].rows, by_name["memories"].rows) == (4, 2)
     assert by_name["events"].bytes == await connection.fetchval("SELECT pg_table_size('events')")

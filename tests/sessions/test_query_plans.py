@@ -226,7 +226,7 @@ async def test_functions_use_their_indexes(database_url: str, mode: str) -> None
     text = "\n".join(plans)
     for name in set(DISTRIBUTED) - {"at_part_1"}:
         assert f"SELECT adkpg.{name.removesuffix('_1')}" in text
-    empty = {"memories", "memory_lexemes", "memory_jobs", "app_settings", "alembic_version"}
+    empty = {"memories", "memory_lexemes", "memory_jobs", "app_settings", "adkpg_version"}
     scanned = {each for each in re.findall(r"Seq Scan on (\w+)", text) if each[:3] != "pg_"}
     assert scanned <= empty
     if mode == "force_generic_plan":

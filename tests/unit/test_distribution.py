@@ -31,7 +31,7 @@ class Catalogs:
     [
         (None, {}, False),
         ("14.0-1", {}, False),
-        ("14.0-1", {"alembic_version": "n"}, True),
+        ("14.0-1", {"adkpg_version": "n"}, True),
         ("14.0-1", {"app_states": "n", "memories": "h"}, True),
     ],
 )

@@ -18,7 +18,7 @@ def test_each_table_has_a_grant_of_its_own_and_what_others_refer_to_comes_first(
         re.MULTILINE,
     )
     names = [each.removeprefix('"adkpg".') for each in granted]
-    assert sorted(names) == sorted(["alembic_version", *(t.name for t in metadata.sorted_tables)])
+    assert sorted(names) == sorted(["adkpg_version", *(t.name for t in metadata.sorted_tables)])
     for table in metadata.sorted_tables:
         if "user_id" in table.c:
             for key in table.foreign_keys:

@@ -21,10 +21,9 @@ from adkpg.errors import (
     ExtensionMissing,
     SchemaError,
 )
-from adkpg.tables import DISTRIBUTED, FUNCTIONS, GUARD, metadata, sessions
+from adkpg.tables import DISTRIBUTED, FUNCTIONS, GUARD, REGISTER, metadata, sessions
 
 _OLDEST_CITUS = (13, 0)
-_VERSIONS = "alembic_version"
 _NOT_CARRIED = "n_distinct"
 _NAMED = 5  # in a message
 
@@ -230,7 +229,7 @@ def _kinds(connection: Connection, schema: str) -> Mapping[str, str]:
 
 def _wanted() -> dict[str, str]:
     """How each table is to be kept: what others refer to comes first."""
-    kinds = {_VERSIONS: "n"}
+    kinds = {REGISTER: "n"}
     for table in metadata.sorted_tables:
         kinds[table.name] = "h" if "user_id" in table.c else "n"
     # Reference tables first: the others' foreign keys to them are added last. Then what all others

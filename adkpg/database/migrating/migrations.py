@@ -18,9 +18,9 @@ import random
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from textwrap import indent
@@ -45,8 +45,10 @@ from adkpg.errors import (
     ConfigurationError,
     DatabaseUnavailable,
     ExtensionMissing,
+    ReadOnly,
     SchemaError,
 )
+from adkpg.tables import FUNCTIONS, REGISTER, TRIGGERED, metadata
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +81,13 @@ END IF;"""
 _FORBIDDEN = "42501"
 _NO_SCHEMA = "3F000"
 _IN_THE_WAY = {"55P03", "40P01"}
+EARLIER_REGISTER = "alembic_version"
+"""Where unreleased versions noted the revision: a name that is others', too."""
+
 ENCODING = "UTF8"
 """The encoding of databases that hold every text; SQL_ASCII would take it, and find no word."""
 
+_NAMED = 5  # in a message
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 8)  # the first with iterative scans of its index
 
@@ -142,9 +148,13 @@ class Found:
       pgvector: Its version; None if it is not installed.
       pgvector_schema: The Postgres schema that it is installed in.
       visible: Whether the search_path finds its types.
+      usable: Whether the role may use its schema.
       role: Whose search_path that is.
       citus: Whether the extension Citus is installed.
       encoding: The database's.
+      client_encoding: This connection's.
+      schema: Where the tables are looked for.
+      taken: What has their names there already, if they are not there.
     """
 
     revision: str | None
@@ -153,9 +163,13 @@ class Found:
     pgvector: str | None
     pgvector_schema: str | None
     visible: bool
+    usable: bool
     role: str
     citus: bool = False
     encoding: str = ENCODING
+    client_encoding: str = ENCODING
+    schema: str = "adkpg"
+    taken: tuple[str, ...] = ()
 
 
 def verify(found: Found, place: str, fresh_start: str) -> None:
@@ -167,14 +181,15 @@ def verify(found: Found, place: str, fresh_start: str) -> None:
       fresh_start: How to start over in this database, for messages.
 
     Raises:
-      ConfigurationError: The server is too old, or the database's encoding is not UTF8.
-      SchemaError: There are no tables yet.
+      ConfigurationError: The server is too old, or an encoding is not UTF8.
+      SchemaError: There are no tables yet, or others have their names.
       SchemaError: They are at another revision; the message names both.
       ExtensionMissing: pgvector is missing, too old, or not in the search_path.
     """
     wanted = expected()
-    _require_supported(found)
+    require_supported(found)
     if found.revision is None:
+        _require_free(found)
         raise SchemaError(
             f"adkpg's tables do not exist in {place} (expected revision {wanted}); run: "
             "adkpg db upgrade"
@@ -203,12 +218,18 @@ def _require_known(revision: str, fresh_start: str) -> None:
     number = re.match("[0-9]+", revision)
     if number is not None and number[0] <= wanted[: len(number[0])]:
         raise SchemaError(
-            f"{found}; an unreleased adkpg made them, and nothing migrates them: {fresh_start}"
+            f"{found}; an unreleased adkpg made them, and nothing migrates them: export what is to "
+            f"stay with that version (adkpg export), {fresh_start}, and last: adkpg import"
         )
     raise SchemaError(f"{found}; upgrade the adkpg package")
 
 
-def _require_supported(found: Found) -> None:
+def require_supported(found: Found) -> None:
+    """Refuses a server or a database that cannot hold adkpg's tables.
+
+    Raises:
+      ConfigurationError: The server is too old, or an encoding is not UTF8.
+    """
     if found.postgres < _OLDEST_POSTGRES * 10_000:
         raise ConfigurationError(
             f"The server is Postgres {found.postgres // 10_000}, and adkpg needs "
@@ -220,6 +241,28 @@ def _require_supported(found: Found) -> None:
             f"another with CREATE DATABASE ... ENCODING '{ENCODING}' TEMPLATE template0, and "
             "connect to that one."
         )
+    if found.client_encoding != ENCODING:
+        raise ConfigurationError(
+            f"The connection's client_encoding is {found.client_encoding}, and adkpg needs "
+            f"{ENCODING}; leave client_encoding out of the database URL or the engine's "
+            "server_settings."
+        )
+
+
+def _require_free(found: Found) -> None:
+    """Refuses a schema where others have adkpg's names, as ADK's own tables have."""
+    if found.taken:
+        others = "adkpg" if found.schema != "adkpg" else "adkpg_agents"
+        raise SchemaError(
+            f"The schema {found.schema} has {_some(found.taken)} already, which adkpg did not "
+            f"make; set ADKPG_DATABASE_SCHEMA to a schema of adkpg's own, such as {others}."
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    shown = [*names[:_NAMED], *([f"{more} more"] if more > 0 else [])]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
 def _require_usable(found: Found) -> None:
@@ -234,6 +277,11 @@ def _require_usable(found: Found) -> None:
             f"pgvector {found.pgvector} is too old, adkpg needs "
             f"{'.'.join(map(str, _OLDEST_PGVECTOR))} or later; install it on the server "
             f"({_package(found)}), then run ALTER EXTENSION vector UPDATE in this database."
+        )
+    if not found.usable:
+        raise ExtensionMissing(
+            f"Role {found.role} may not use the schema {found.pgvector_schema}, where pgvector is; "
+            f"let its owner run GRANT USAGE ON SCHEMA {found.pgvector_schema} TO {found.role}."
         )
     if not found.visible:
         raise ExtensionMissing(
@@ -250,16 +298,33 @@ async def inspect(engine: AsyncEngine, schema: str) -> Found:
 
 
 def _inspect(connection: Connection, schema: str) -> Found:
-    versioned, postgres, *pgvector = connection.execute(_FOUND, {"schema": schema}).one()
+    registers, *found = connection.execute(_FOUND, {"schema": schema}).one()
     note: dict[str, str] = {}
-    if versioned:
+    if registers:
         # As an object, since an earlier adkpg's table has not all of the columns.
-        version = table("alembic_version", schema=schema).alias()
+        version = table(registers[0], schema=schema).alias()
         row = select(func.to_jsonb(version.table_valued()))
         note = connection.scalars(row).one_or_none() or {}
-    revision = note.get("version_num")
+    revision: str | None = note.get("version_num")
     oldest, _, noted_for = (note.get("works_with") or "").partition("..")
-    return Found(revision, oldest if noted_for == revision else None, postgres, *pgvector)
+    taken: list[str] = []
+    if revision is None:
+        names = _names()
+        others = connection.scalars(_TAKEN, {"schema": schema, **names}).all()
+        taken = sorted(others, key=lambda name: (name not in names["tables"], name))
+    works_with = oldest if noted_for == revision else None
+    looked_at = Found(revision, works_with, *found)
+    return replace(looked_at, schema=schema, taken=tuple(taken))
+
+
+def _names() -> dict[str, list[str]]:
+    """Returns how the tables, their indexes and the functions are called that a migration makes."""
+    tables = [each.name for each in metadata.sorted_tables]
+    relations = [*tables]
+    for each in metadata.sorted_tables:
+        relations += [str(index.name) for index in each.indexes]
+        relations += [str(constraint.name) for constraint in each.constraints]
+    return {"tables": tables, "relations": relations, "functions": [*FUNCTIONS, *TRIGGERED]}
 
 
 async def current(engine: AsyncEngine, schema: str) -> str | None:
@@ -340,35 +405,81 @@ async def upgrade(
     Tables that a later version made, and that this one works with, are left as they are.
 
     Raises:
-      ConfigurationError: There is no such revision, the server is too old, or the database's
-        encoding is not UTF8.
+      ConfigurationError: There is no such revision, the server is too old, or an encoding is
+        not UTF8.
       ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not create
         it.
-      SchemaError: This role may not create the schema.
-      SchemaError: The tables are at a revision that nothing migrates.
+      ReadOnly: The server takes no writes, or none of this role.
+      SchemaError: This role may make nothing in the schema, or not the schema.
+      SchemaError: The tables are at a revision that nothing migrates, or others have their names.
       Busy: Others were in the way for longer than `timeout_s`.
     """
     _require_named(revision)
 
     def prepare(connection: Connection) -> list[str]:
         found = _inspect(connection, schema)
-        _require_supported(found)
+        require_supported(found)
         if found.revision is not None:
             if revision == "head" and _is_later_and_works(found):
                 return []
             _require_known(found.revision, fresh_start)
-        if found.pgvector is None:
-            _create_pgvector(connection, found)
-        _require_usable(_inspect(connection, schema))
-        require_schema(connection, schema)
-        connection.commit()
+        _require_free(found)
         scripts = ScriptDirectory.from_config(_config(schema))
         ahead = [script.revision for script in scripts.iterate_revisions(revision, found.revision)]
+        if ahead or found.pgvector is None:
+            _make_room(connection, found)
+        else:
+            _require_usable(found)
+        connection.commit()
         return ahead[::-1]
 
     async with alone(engine, timeout_s) as turn:
         for step in await turn.run(prepare):
             await turn.run(partial(_move, schema, command.upgrade, step))
+
+
+async def room(engine: AsyncEngine, schema: str) -> str:
+    """Makes sure that tables could be made in a schema, and leaves everything as it is.
+
+    Returns:
+      The schema that pgvector is in, or would be, as SQL has it.
+
+    Raises:
+      ConfigurationError: The server is too old, or an encoding is not UTF8.
+      ReadOnly: The server takes no writes, or none of this role.
+      ExtensionMissing: There is no pgvector that adkpg can use, or this role may not create it.
+      SchemaError: This role may make nothing in the schema, or not the schema.
+    """
+
+    def attempt(connection: Connection) -> str:
+        try:
+            found = _inspect(connection, schema)
+            require_supported(found)
+            return _make_room(connection, found)
+        finally:
+            connection.rollback()
+
+    async with engine.connect() as connection:
+        return await connection.run_sync(attempt)
+
+
+def _make_room(connection: Connection, found: Found) -> str:
+    """Makes what the tables need, in this transaction; returns the schema of pgvector."""
+    role, database, standby, read_only = connection.execute(_WRITER).one()
+    if read_only and not standby:  # of a standby the server itself says it
+        raise ReadOnly(
+            f"The transactions of role {role} in database {database} are read-only; run ALTER ROLE "
+            f"{role} IN DATABASE {database} SET default_transaction_read_only = off, or leave that "
+            "setting out of the database URL.",
+            written=False,
+        )
+    if found.pgvector is None:
+        _create_pgvector(connection, found)
+        found = _inspect(connection, found.schema)
+    _require_usable(found)
+    require_schema(connection, found.schema)
+    assert found.pgvector_schema is not None
+    return found.pgvector_schema
 
 
 async def downgrade(
@@ -592,16 +703,38 @@ _AVAILABLE = (
     .select_from(table("pg_available_extensions"))
     .where(column("name") == "vector")
 )
+# An earlier register is adkpg's where a table lies beside it that nobody else has.
 _FOUND = text(
-    "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace"
-    " WHERE s.nspname = :schema AND c.relname = 'alembic_version'),"
+    "SELECT ARRAY(SELECT c.relname::text FROM pg_class c JOIN pg_namespace s"  # noqa: S608 - own names
+    f" ON s.oid = c.relnamespace WHERE s.nspname = :schema AND (c.relname = '{REGISTER}'"
+    f" OR c.relname = '{EARLIER_REGISTER}' AND EXISTS (SELECT FROM pg_class beside"
+    " WHERE beside.relnamespace = s.oid AND beside.relname = 'memory_lexemes'))"
+    f" ORDER BY c.relname <> '{REGISTER}'),"
     " current_setting('server_version_num')::int,"
     " e.extversion, quote_ident(n.nspname), to_regtype('halfvec') IS NOT NULL,"
+    " coalesce(has_schema_privilege(n.oid, 'USAGE'), true),"
     " quote_ident(current_user),"
     " EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'),"
-    " current_setting('server_encoding')"
+    " current_setting('server_encoding'), current_setting('client_encoding')"
     " FROM (VALUES (1)) AS one LEFT JOIN pg_extension e ON e.extname = 'vector'"
     " LEFT JOIN pg_namespace n ON n.oid = e.extnamespace"
+)
+_TAKEN = text(
+    "SELECT c.relname::text FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace"
+    " WHERE s.nspname = :schema AND c.relname = ANY (:relations)"
+    " UNION SELECT t.typname::text FROM pg_type t JOIN pg_namespace s ON s.oid = t.typnamespace"
+    " WHERE s.nspname = :schema AND t.typname = ANY (:tables)"
+    " UNION SELECT p.proname::text FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace"
+    " WHERE s.nspname = :schema AND p.proname = ANY (:functions)"
+)
+_WRITER = text(
+    "SELECT quote_ident(current_user), quote_ident(current_database()), pg_is_in_recovery(),"
+    " current_setting('transaction_read_only')::bool"
+)
+_MAKER = text(
+    "SELECT quote_ident(current_user), s.oid IS NOT NULL,"
+    " has_schema_privilege(s.oid, 'CREATE') AND has_schema_privilege(s.oid, 'USAGE')"
+    " FROM (VALUES (1)) AS one LEFT JOIN pg_namespace s ON s.nspname = :schema"
 )
 _IDENTITY = text(
     "SELECT (pg_control_system()).system_identifier, oid, datname::text,"
@@ -625,8 +758,13 @@ _TRY_LOCK = f"SELECT FROM (SELECT pg_try_advisory_xact_lock({_LOCK_KEY}) AS got)
 
 def require_schema(connection: Connection, schema: str) -> None:
     """Creates the schema if it is missing, or says in a sentence why it cannot be."""
-    exists = select(func.count()).select_from(table("pg_namespace"))
-    if connection.scalar(exists.where(column("nspname") == schema)):
+    role, there, may = connection.execute(_MAKER, {"schema": schema}).one()
+    if there and not may:
+        raise SchemaError(
+            f"Role {role} may make nothing in the schema {schema}; let its owner run GRANT USAGE, "
+            f"CREATE ON SCHEMA {schema} TO {role}, then run: adkpg db upgrade"
+        )
+    if there:
         return
     try:
         connection.execute(CreateSchema(schema, if_not_exists=True))
@@ -634,9 +772,8 @@ def require_schema(connection: Connection, schema: str) -> None:
         if getattr(exc.orig, "sqlstate", None) != _FORBIDDEN:
             raise
         raise SchemaError(
-            f"This role may not create the schema {schema}; let an administrator run "
-            f"CREATE SCHEMA {schema} AUTHORIZATION followed by this role's name, then run: "
-            "adkpg db upgrade"
+            f"Role {role} may not create the schema {schema}; let an administrator run "
+            f"CREATE SCHEMA {schema} AUTHORIZATION {role}, then run: adkpg db upgrade"
         ) from exc
 
 
@@ -658,7 +795,6 @@ def _create_pgvector(connection: Connection, found: Found) -> None:
         )
     try:
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
-        connection.commit()
     except DBAPIError as exc:
         connection.rollback()
         role, database = connection.execute(text("SELECT current_user, current_database()")).one()

@@ -5,21 +5,29 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from adkpg.database import LOOK, Database, row_security
 from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError, SchemaError
+from adkpg.tables import REGISTER, metadata
 from adkpg.tooling.backup import statements
 from adkpg.tooling.backup.process import Process, Processes
 from adkpg.tooling.backup.programs import Programs
 from adkpg.tooling.backup.script import Script
+from adkpg.tooling.backup.vocabulary import own_functions
 
 Progress = Callable[[int, int], None]
 
 _VACUUM_TIMEOUT_S = 3_600.0
 _LINES_SHOWN = 1_000
+_OWN = frozenset(
+    {REGISTER, migrations.EARLIER_REGISTER, *(each.name for each in metadata.sorted_tables)}
+)
+# What other roles, subscribers and disks have of the tables is of one server.
+_LEFT_OUT = ("--no-owner", "--no-privileges", "--no-publications", "--no-security-labels")
+_LEFT_OUT += ("--no-tablespaces", "--no-table-access-method")
 _DUMPING = re.compile(rb"pg_dump: dumping contents of table")
 
 
@@ -31,11 +39,13 @@ class Archive:
       file: Where it is.
       revision: Of the tables.
       rows: Number of rows by table, without the table of the revision.
+      functions: The names of the functions.
     """
 
     file: Path
     revision: str
     rows: Mapping[str, int]
+    functions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -78,14 +88,18 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
             "is nothing to back up; correct the URL or ADKPG_DATABASE_SCHEMA."
         )
     await _require_whole(database)
-    tables = len(await counted(database))
+    tables = await counted(database)
     server = await _server(database)
     with _replacing(file) as partial:
         dump = [
             server.programs.program("pg_dump"),
-            *("--format=custom", "--no-password", "--no-owner", "--no-privileges", "--verbose"),
+            *("--format=custom", "--no-password", "--verbose", *_LEFT_OUT),
             *(f"--schema={database.schema}", f"--file={partial}"),
         ]
+        if await database.current() == migrations.expected():
+            # Of another version's tables it is not known which are adkpg's.
+            others = tables.keys() - _OWN
+            dump += [f"--exclude-table={database.schema}.{_pattern(name)}" for name in others]
         if server.guarded:
             dump.append("--enable-row-security")  # in everybody's scope, or pg_dump reads nothing
 
@@ -94,23 +108,35 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
                 Process(dump, environment=server.environment, errors=True)
             ) as running:
                 for done, _ in enumerate(filter(_DUMPING.match, running.lines()), 1):
-                    progress(done, tables)
+                    progress(done, len(tables))
 
         await Processes.run(work)
         archive = await read(database, partial)
-    return Archive(file, archive.revision, archive.rows)
+        if migrations.knows(archive.revision):
+            archive = await read(database, partial, runs=True)
+    return replace(archive, file=file)
 
 
-async def read(database: Database, file: Path) -> Archive:
+async def read(database: Database, file: Path, *, runs: bool = False) -> Archive:
     """Reads a backup to its end, and returns what it holds.
 
+    Args:
+      database: Of the schema, and of the server whose programs read it.
+      file: Where it is.
+      runs: Whether to refuse what a restore would.
+
     Raises:
-      ConfigurationError: It is no backup of this schema.
+      ConfigurationError: It is no backup of this schema, or holds what tables of adkpg do not need.
       DatabaseError: It cannot be read.
     """
     server = await _server(database)
-    script = Script(database.schema)
-    restore = [server.programs.program("pg_restore"), "--file=-", str(file)]
+    script = Script(database.schema, runs=runs)
+    restore = [
+        server.programs.program("pg_restore"),
+        "--file=-",
+        *_LEFT_OUT,
+        str(file),
+    ]
 
     def work(processes: Processes) -> None:
         with processes.take(Process(restore, speaks=True)) as running:
@@ -122,18 +148,26 @@ async def read(database: Database, file: Path) -> Archive:
             f"The file {file} holds no backup of the schema {database.schema}; set "
             "ADKPG_DATABASE_SCHEMA to the schema that was backed up, or name another file."
         )
-    return Archive(file, script.revision, _without_revision(script.rows))
+    rows = _without_revision(script.rows)
+    return Archive(file, script.revision, rows, frozenset(script.functions))
 
 
-async def require_restorable(database: Database) -> None:
-    """Refuses a database whose tables a restore could not replace.
+async def require_restorable(database: Database) -> str:
+    """Refuses a database whose tables a restore could not replace; changes nothing.
+
+    Returns:
+      The schema that pgvector is in, or would be, as SQL has it.
 
     Raises:
-      ConfigurationError: They are distributed by Citus, or it is a worker's database.
+      ConfigurationError: They are distributed by Citus, or it is a worker's database; or it cannot
+        hold tables of adkpg at all.
+      SchemaError: This role may make nothing in the schema; or others have adkpg's names there.
+      ExtensionMissing: There is no pgvector that adkpg can use, or this role may not create it.
+      ReadOnly: The server takes no writes, or none of this role.
     """
     cluster = await database.installation.cluster()
     if cluster is None or (cluster.is_coordinator and not cluster.is_distributed):
-        return
+        return await database.installation.room()
     what = (
         "is a worker's of a Citus cluster, where no tables can be made"
         if not cluster.is_coordinator
@@ -150,11 +184,11 @@ async def require_restorable(database: Database) -> None:
 async def restore(database: Database, archive: Archive, *, progress: Progress) -> dict[str, int]:
     """Makes adkpg's tables what a backup holds: all of it, or, after any error, nothing.
 
-    One transaction drops what is in the schema, restores, and counts the rows of each table. Then
+    One transaction drops adkpg's tables, restores, and counts the rows of each table. Then
     tables of an older revision are migrated, and all are vacuumed and analysed.
 
     Args:
-      database: Where to; whatever else is in its schema goes.
+      database: Where to; what others have in its schema stays.
       archive: As `read` returned it.
       progress: Told how many of how many rows are restored.
 
@@ -172,16 +206,16 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
             "know; upgrade the adkpg package, or restore it with the version that wrote it."
         )
     await database.installation.require_held_role()
-    await require_restorable(database)
+    pgvector = await require_restorable(database)
     (schema,) = await database.run.fetch(
         statements.select_schema(schema=database.schema), policy=LOOK
     )
     server = await _server(database)
-    script = Script(database.schema, runs=True)
+    script = Script(database.schema, runs=True, pgvector=pgvector)
     programs = server.programs
     restore = [
         programs.program("pg_restore"),
-        *("--file=-", "--no-owner", "--no-privileges", str(archive.file)),
+        *("--file=-", *_LEFT_OUT, str(archive.file)),
     ]
     psql = [programs.program("psql"), "--no-psqlrc", "--quiet", "--no-password"]
     psql += ["--set=ON_ERROR_STOP=1", "--file=-"]
@@ -191,7 +225,14 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
             processes.take(Process(psql, environment=server.environment, reads=True)) as runs,
             processes.take(Process(restore, speaks=True)) as running,
         ):
-            runs.write(statements.begin(database.schema, exists=schema["there"]).encode())
+            begin = statements.begin(
+                database.schema,
+                pgvector,
+                exists=schema["there"],
+                tables=_OWN | archive.rows.keys(),
+                functions=own_functions(database.schema) | archive.functions,
+            )
+            runs.write(begin.encode())
             for number, line in enumerate(script.lines(running.lines(), server_major=server.major)):
                 runs.write(line)
                 if number % _LINES_SHOWN == 0:
@@ -202,12 +243,18 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
 
     await Processes.run(work)
     await database.upgrade()
-    rows = await counted(database)
+    rows = await replaced(database, archive)
     for name in rows:
         await database.run.execute(
             statements.vacuum(database.schema, name), timeout_s=_VACUUM_TIMEOUT_S
         )
     return _without_revision(rows)
+
+
+async def replaced(database: Database, archive: Archive) -> dict[str, int]:
+    """Returns how many rows each table has that restoring a backup would drop; see `counted`."""
+    names = _OWN | archive.rows.keys()
+    return {name: rows for name, rows in (await counted(database)).items() if name in names}
 
 
 async def counted(database: Database) -> dict[str, int]:
@@ -259,13 +306,25 @@ async def _require_whole(database: Database) -> None:
 async def _server(database: Database) -> _Server:
     major = (await database.installation.found()).postgres // 10_000
     environment = await database.connections.environment()
+    (strings,) = await database.run.fetch(statements.select_strings(), policy=LOOK)
+    if not strings["standard"]:
+        _add_options(environment, "-c standard_conforming_strings=on")
     guarded = await database.installation.require_everybodys_rows()
     if guarded:
-        options = (environment.get("PGOPTIONS", ""), row_security.EVERY_SCOPE)
-        environment["PGOPTIONS"] = " ".join(filter(None, options))
+        _add_options(environment, row_security.EVERY_SCOPE)
     programs = Programs.for_server(major, embedded=database.url == "embedded")
     return _Server(major, programs, environment, guarded)
 
 
+def _pattern(name: str) -> str:
+    """Returns a table's name as pg_dump takes it for that name alone."""
+    quoted = name.replace('"', '""')
+    return f'"{quoted}"'
+
+
+def _add_options(environment: dict[str, str], options: str) -> None:
+    environment["PGOPTIONS"] = f"{environment.get('PGOPTIONS', '')} {options}".lstrip()
+
+
 def _without_revision(rows: Mapping[str, int]) -> dict[str, int]:
-    return {name: count for name, count in rows.items() if name != "alembic_version"}
+    return {name: count for name, count in rows.items() if name != REGISTER}

@@ -46,7 +46,7 @@ class Process:
             stdin=subprocess.PIPE if reads else subprocess.DEVNULL,
             stdout=subprocess.PIPE if speaks else subprocess.DEVNULL,
             stderr=subprocess.PIPE if errors else self._errors,
-            env={**inherited, "LC_ALL": "C", **(environment or {})},
+            env={**inherited, "LC_ALL": "C", "PGCLIENTENCODING": "UTF8", **(environment or {})},
             start_new_session=True,  # Ctrl-C is for us to handle
         )
 

@@ -1,9 +1,10 @@
 """What is in a schema, and SQL of the script that restores; the queries are in statements.sql."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypedDict
 
+from adkpg.database.row_security import literal
 from adkpg.queries import Queries, Query, Statement
 from adkpg.tables import EVERY, GUARD, REGISTER
 
@@ -22,6 +23,12 @@ class There(TypedDict):
     there: bool
 
 
+class Strings(TypedDict):
+    """How texts are quoted."""
+
+    standard: bool
+
+
 class Counted(TypedDict):
     """How many rows a table has."""
 
@@ -36,6 +43,11 @@ def select_tables(*, schema: str) -> Query[Named]:
 @_sql.query()
 def select_schema(*, schema: str) -> Query[There]:
     """Reads whether there is a schema."""
+
+
+@_sql.query()
+def select_strings() -> Query[Strings]:
+    """Reads whether a backslash in a text is nothing but a backslash, as in the file."""
 
 
 def count_rows(schema: str, name: str, *, guarded: bool) -> Query[Counted]:
@@ -59,10 +71,24 @@ def _quoted(name: str) -> str:
     return f'"{name}"' if escaped == name else f'U&"{escaped}"'
 
 
-def begin(schema: str, *, exists: bool) -> str:
-    """Returns what comes before a backup's own SQL: an empty schema, and pgvector.
+def begin(
+    schema: str,
+    pgvector: str,
+    *,
+    exists: bool,
+    tables: Collection[str],
+    functions: Collection[str],
+) -> str:
+    """Returns what comes before a backup's own SQL: a schema without its names, and pgvector.
 
     Privileges on the database are needed only for what is not there.
+
+    Args:
+      schema: Of the tables.
+      pgvector: Where pgvector is, or is to be, as SQL has it.
+      exists: Whether there is the schema.
+      tables: Those to drop.
+      functions: Those to drop.
     """
     dropped = f"""
         SET lock_timeout = '30s';
@@ -73,21 +99,32 @@ def begin(schema: str, *, exists: bool) -> str:
             FOR each IN SELECT pg_catalog.format('DROP TABLE IF EXISTS %s CASCADE', c.oid::regclass)
                 FROM pg_catalog.pg_class c
                 WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'p')
+                AND c.relname = ANY ({_names(tables)}) AND {_MADE_BY_HAND.format("c")}
             LOOP EXECUTE each; END LOOP;
             FOR each IN SELECT pg_catalog.format('DROP ROUTINE IF EXISTS %s', p.oid::regprocedure)
                 FROM pg_catalog.pg_proc p WHERE p.pronamespace = '{schema}'::regnamespace
+                AND p.proname = ANY ({_names(functions)}) AND {_MADE_BY_HAND.format("p")}
             LOOP EXECUTE each; END LOOP;
         END $adkpg$;
     """  # noqa: S608 - the setting allows letters, digits and underscores
     made = f'CREATE SCHEMA "{schema}";'
-    return f"BEGIN;\n{dropped if exists else made}\n{_PGVECTOR}\n"
+    return f"BEGIN;\n{dropped if exists else made}\n{_PGVECTOR.format(pgvector)}\n"
 
 
+def _names(names: Collection[str]) -> str:
+    quoted = ", ".join(literal(name) for name in sorted(names))
+    return f"ARRAY[{quoted}]::text[]"
+
+
+_MADE_BY_HAND = (
+    "NOT EXISTS (SELECT FROM pg_catalog.pg_depend d"
+    " WHERE d.classid = {0}.tableoid AND d.objid = {0}.oid AND d.deptype = 'e')"
+)
 # Not IF NOT EXISTS: a coordinator tells workers so, which ask for its owner.
 _PGVECTOR = """
     DO $adkpg$ BEGIN
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'vector') THEN
-            CREATE EXTENSION vector;
+            CREATE EXTENSION vector SCHEMA {};
         END IF;
     END $adkpg$;
 """

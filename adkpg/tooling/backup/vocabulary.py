@@ -12,11 +12,13 @@ from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError
 
 _SETTINGS = (
-    "check_function_bodies|client_encoding|client_min_messages|default_table_access_method|"
+    "check_function_bodies|client_min_messages|default_table_access_method|"
     "default_tablespace|idle_in_transaction_session_timeout|lock_timeout|row_security|"
-    "standard_conforming_strings|statement_timeout|transaction_timeout|xmloption"
+    "statement_timeout|transaction_timeout|xmloption"
 )
 _KINDS = re.compile(
+    # Other encodings and quotes would hide statements in what reads as a text here.
+    r"SET (client_encoding = 'UTF8'|standard_conforming_strings = on);$|"
     rf"SET ({_SETTINGS}) = |SELECT pg_catalog\.(set_config|setval)\(|COMMENT ON |"
     "CREATE (TABLE|SEQUENCE|INDEX|UNIQUE INDEX|TRIGGER|FUNCTION|SCHEMA) |ALTER (TABLE|SEQUENCE) "
 )
@@ -26,8 +28,11 @@ _TRICKS = re.compile(r"--|/\*|\$|\\|[A-Za-z&]''|;.", re.DOTALL)
 
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 _FUNCTION = re.compile(r"(CREATE FUNCTION [^$]*) AS (\$\w*\$)(.*)\2;", re.DOTALL)
+_MADE_FUNCTION = re.compile(r'CREATE (?:OR REPLACE )?FUNCTION "\w+"\.(\w+)\(')
 _QUOTE = re.compile(r"\$\w*\$")
 _CALL = re.compile(r"([^\s(),.;:='\[\]<>+*/|&-]+)\s*\(")
+_MADE_OF = re.compile("(CREATE|ALTER) (TABLE|INDEX|UNIQUE INDEX|SEQUENCE|TRIGGER) ")
+_PLACE = re.compile(r'(?<![\w".$])("(?:[^"]|"")+"|[^\W\d][\w$]*)\.')
 # Words before a parenthesis that are no calls, as Postgres writes what the migrations said.
 _WORDS = {"all", "and", "any", "array", "as", "btree", "by", "check", "columns", "exists", "from"}
 _WORDS |= {"gin", "halfvec", "hnsw", "identity", "in", "include", "key", "not", "or", "references"}
@@ -38,6 +43,11 @@ _WORDS |= {"values", "varying", "when", "where", "with", "zone"}
 @cache
 def _own(schema: str) -> str:
     return migrations.sql(schema) + row_security.functions(schema)
+
+
+def own_functions(schema: str) -> frozenset[str]:
+    """Returns the names of the functions that this version makes."""
+    return frozenset(_MADE_FUNCTION.findall(_own(schema)))
 
 
 class Vocabulary:
@@ -51,6 +61,7 @@ class Vocabulary:
         self._own = _own(schema)
         self._calls = _WORDS | {call.lower() for call in _CALL.findall(self._own)}
         self._quotes = {*_QUOTE.findall(self._own)}
+        self._places = {schema, f'"{schema}"', "pg_catalog", "old", "new"}
         self._begun = ""
 
     def take(self, line: bytes) -> None:
@@ -100,11 +111,13 @@ class Vocabulary:
         plain = _TEXT.sub("''", statement)
         if _TRICKS.search(plain):
             return False
+        if _MADE_OF.match(plain) and not {*_PLACE.findall(plain)} <= self._places:
+            return False
         return {call.strip('"').lower() for call in _CALL.findall(plain)} <= self._calls
 
     def _refuse(self, statement: str) -> None:
         raise ConfigurationError(
-            f"The backup has SQL that tables of adkpg do not need ({statement[:80]!r}), so nothing "
-            "was restored; use a backup that nobody changed, or remove what was added to the "
+            f"The backup has SQL that tables of adkpg do not need ({statement[:80]!r}), which no "
+            "restore runs; use a backup that nobody changed, or remove what was added to the "
             "schema before you back it up."
         )

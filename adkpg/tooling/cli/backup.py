@@ -90,10 +90,11 @@ def restore(
         raise click.ClickException(f"There is no file {file}; correct the name.")
 
     async def look(database: adkpg.Database) -> tuple[Archive, dict[str, int]]:
-        from adkpg.tooling.backup.archive import counted, read, require_restorable
+        from adkpg.tooling.backup.archive import read, replaced, require_restorable
 
         await require_restorable(database)
-        return await read(database, file), await counted(database)
+        archive = await read(database, file)
+        return archive, await replaced(database, archive)
 
     archive, there = run(database_url, look)
     if dry_run:

@@ -5,7 +5,7 @@ SELECT pg_is_in_recovery() AS standby;
 SELECT n.nspname AS name
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relname IN ('alembic_version', 'sessions', 'memory_lexemes') AND c.relkind IN ('r', 'p')
+WHERE c.relname IN ('adkpg_version', 'sessions', 'memory_lexemes') AND c.relkind IN ('r', 'p')
 GROUP BY n.nspname
 HAVING count(*) = 3
 ORDER BY n.nspname;

@@ -17,6 +17,8 @@ _OLDEST_POSTGRES, _OLDEST_PGVECTOR = 15, (0, 8)
 _LEAST_TIMEOUT_MS = 5_000
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _OTHER_DATABASE = "CREATE DATABASE agents ENCODING 'UTF8' TEMPLATE template0;   -- and use that one"
+_OWN_SCHEMA = "export ADKPG_DATABASE_SCHEMA=another   # a schema of adkpg's own"
+_OTHER_URL = "export ADKPG_DATABASE_URL=postgresql://...   # without client_encoding"
 _NEWER_SERVER = "adkpg backup agents.backup   # then restore it into a newer server"
 _OWN_ROLE = (
     "CREATE ROLE adkpg_app LOGIN;   "
@@ -44,6 +46,13 @@ async def postgres(database: Database) -> Finding:
             f"the database's encoding is {found.encoding}, and adkpg needs {ENCODING}",
             _OTHER_DATABASE,
         )
+    if found.client_encoding != ENCODING:
+        verdict.add(
+            "failure",
+            f"the connection's client_encoding is {found.client_encoding}, and adkpg needs "
+            f"{ENCODING}",
+            _OTHER_URL,
+        )
     if (await database.run.fetch(statements.select_recovery(), policy=LOOK))[0]["standby"]:
         verdict.add(
             "failure",
@@ -57,6 +66,8 @@ async def pgvector(database: Database) -> Finding:
     """Whether pgvector is there, and without the faults that lose entries of an index."""
     found = await database.installation.found()
     verdict = Verdict("pgvector")
+    if found.encoding != ENCODING:
+        return verdict.finding("not looked for in a database that cannot be used")
     rows = await database.run.fetch(statements.select_pgvector(), policy=LOOK)
     newest = rows[0]["version"] if rows else None
     there = found.pgvector
@@ -90,6 +101,12 @@ async def pgvector(database: Database) -> Finding:
             else "apt-get install --only-upgrade 'postgresql-*-pgvector' && psql -c"
             " 'ALTER EXTENSION vector UPDATE'",
         )
+    elif not found.usable:
+        verdict.add(
+            "failure",
+            f"it is in the schema {found.pgvector_schema}, which {found.role} may not use",
+            f"GRANT USAGE ON SCHEMA {found.pgvector_schema} TO {found.role};   -- as its owner",
+        )
     elif found.pgvector is not None and not found.visible:
         verdict.add(
             "failure",
@@ -113,6 +130,8 @@ async def schema(database: Database) -> Finding:
             cure = _NEWER_SERVER
         elif found.encoding != ENCODING:
             cure = _OTHER_DATABASE
+        elif found.client_encoding != ENCODING:
+            cure = _OTHER_URL
         elif "Citus" in str(exc):
             cure = "export ADKPG_ROW_LEVEL_SECURITY=false"
         else:
@@ -122,6 +141,9 @@ async def schema(database: Database) -> Finding:
         if found.revision is not None:
             verdict.add("failure", str(exc), _cure_of_schema(database, str(exc)))
             return verdict.finding(f"revision {found.revision} in the schema {database.schema}")
+        if found.taken:
+            verdict.add("failure", str(exc), _OWN_SCHEMA)
+            return verdict.finding("")
         (role,) = await database.run.fetch(
             statements.select_role(schema=database.schema), policy=LOOK
         )
@@ -174,6 +196,8 @@ def _cure_of_schema(database: Database, said: str) -> str:
         return "adkpg db upgrade"
     if database.url == "embedded":
         return "export ADKPG_EMBEDDED_DIR=another   # a folder for a new server"
+    if database.schema == "public":  # others' tables would go with adkpg's
+        return _OWN_SCHEMA
     return (
         f"DROP SCHEMA {quoted(database.schema)} CASCADE;   -- with all that it holds\n"
         "adkpg db upgrade"

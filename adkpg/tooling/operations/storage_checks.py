@@ -1,6 +1,7 @@
 """Checks of how the tables lie on disk: their indexes, and what vacuum has seen."""
 
 from adkpg.database import LOOK, Database
+from adkpg.tables import REGISTER
 from adkpg.tooling.operations import catalog_statements as statements
 from adkpg.tooling.operations.findings import Finding, Verdict
 
@@ -22,7 +23,7 @@ async def indexes(database: Database) -> Finding:
         name = row["name"]
         if row["valid"]:
             continue
-        own = name in known or name.startswith(_HNSW) or name == "alembic_version_pkc"
+        own = name in known or name.startswith(_HNSW) or name == f"{REGISTER}_pkc"
         cure = "DROP" if not own or name.endswith(("_ccnew", "_ccold")) else "REINDEX"
         verdict.add(
             "failure" if own else "warning",

@@ -82,8 +82,8 @@ async def no_pgvector(both: Replicated) -> AsyncIterator[str]:
 @asynccontextmanager
 async def another_revision(both: Replicated) -> AsyncIterator[str]:
     """The primary was migrated, and replay has not come so far."""
-    sql = "UPDATE adkpg.alembic_version SET version_num = '{}'"
-    expected = await both.value("SELECT version_num FROM adkpg.alembic_version")
+    sql = "UPDATE adkpg.adkpg_version SET version_num = '{}'"
+    expected = await both.value("SELECT version_num FROM adkpg.adkpg_version")
     await both.pair.primary.execute_in(both.name, sql.format("older"))
     await both.pause()
     await both.pair.primary.execute_in(both.name, sql.format(expected))
