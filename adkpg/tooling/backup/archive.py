@@ -26,8 +26,10 @@ _OWN = frozenset(
     {REGISTER, migrations.EARLIER_REGISTER, *(each.name for each in metadata.sorted_tables)}
 )
 # What other roles, subscribers and disks have of the tables is of one server.
-_LEFT_OUT = ("--no-owner", "--no-privileges", "--no-publications", "--no-security-labels")
-_LEFT_OUT += ("--no-tablespaces", "--no-table-access-method")
+_LEFT_OUT = (
+    *("--no-owner", "--no-privileges", "--no-publications", "--no-security-labels"),
+    *("--no-tablespaces", "--no-table-access-method"),
+)
 _DUMPING = re.compile(rb"pg_dump: dumping contents of table")
 
 
