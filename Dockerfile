@@ -1,12 +1,15 @@
 # adkpg's command line: docker build -t adkpg . && docker run --rm -e ADKPG_DATABASE_URL adkpg db upgrade
-FROM python:3.13-slim AS build
+# For one image for ever, name it by its digest: --build-arg PYTHON=python@sha256:...
+ARG PYTHON=python:3.13-slim
+FROM ${PYTHON} AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE constraints-image.txt ./
 COPY adkpg ./adkpg
 COPY alembic ./alembic
-RUN python -m venv /opt/adkpg && /opt/adkpg/bin/pip install --no-cache-dir '.[local,console]'
+# The file is complete, and has what builds the wheel, too; so nothing comes without a hash.
+RUN python -m venv /opt/adkpg && /opt/adkpg/bin/pip install --no-cache-dir --no-deps --require-hashes -r constraints-image.txt && /opt/adkpg/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
-FROM python:3.13-slim
+FROM ${PYTHON}
 COPY --from=build /opt/adkpg /opt/adkpg
 ENV PATH=/opt/adkpg/bin:$PATH PYTHONUNBUFFERED=1
 WORKDIR /app

@@ -117,13 +117,15 @@ bench: $(BENCH_INSTALLED) ## measure next to the peers, write docs/benchmarks.*;
 soak: $(BENCH_INSTALLED) ## mixed load and faults, checked, reported in .soak/; MINUTES=10 for less than 30
 	$(BENCH)/bin/python benchmarks/soak --minutes $(or $(MINUTES),30) $(ARGS)
 
-LOCK := uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+LOCK := uv pip compile --quiet --universal --python-version 3.11 \
   --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
-lock: $(INSTALLED) ## write both constraints.txt from pyproject.toml; UPGRADE=--upgrade for newer versions
-	$(BIN)/$(LOCK) $(UPGRADE) --group dev --output-file constraints.txt pyproject.toml
-	$(BIN)/$(LOCK) $(UPGRADE) --group bench --overrides benchmarks/overrides.txt \
+lock: $(INSTALLED) ## write the three constraints from pyproject.toml; UPGRADE=--upgrade for newer versions
+	$(BIN)/$(LOCK) $(UPGRADE) --all-extras --group dev --output-file constraints.txt pyproject.toml
+	$(BIN)/$(LOCK) $(UPGRADE) --all-extras --group bench --overrides benchmarks/overrides.txt \
 	  --output-file benchmarks/constraints.txt pyproject.toml
+	printf 'hatchling\nhatch-fancy-pypi-readme\n' | $(BIN)/$(LOCK) $(UPGRADE) --extra local --extra console --no-annotate \
+	  --constraint constraints.txt --output-file constraints-image.txt pyproject.toml -
 
 # --no-deps: the file is complete, and pip would look for the newest release of what a package asks for with an extra.
 $(INSTALLED): constraints.txt pyproject.toml

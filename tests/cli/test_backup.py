@@ -221,12 +221,14 @@ async def with_pgvector_in(url: str, schema: str | None) -> str:
 def test_a_backup_is_restored_wherever_pgvector_is(
     adkpg: Adkpg, server: Server, file: Path
 ) -> None:
-    places = (None, "public", "extensions", "adkpg", "O'dd \"place")
-
     async def made(place: str | None) -> str:
         return await with_pgvector_in(server.url_of(await server.create()), place)
 
-    for source in (None, "extensions", "adkpg"):
+    for source, places in (
+        (None, ("extensions", "adkpg")),
+        ("extensions", (None, "O'dd \"place")),
+        ("adkpg", ("public", "adkpg")),
+    ):
         url = asyncio.run(made(source))
         assert adkpg("db", "upgrade", "--database-url", url).code == 0
         asyncio.run(live(url))

@@ -21,6 +21,7 @@ from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.database.migrating import migrations
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import (
+    AdkpgError,
     Busy,
     ConfigurationError,
     ExtensionMissing,
@@ -251,6 +252,63 @@ async def test_a_role_that_may_not_create_pgvector(
                 await database.upgrade()
     finally:
         await server.execute(f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize(
+    ("prepared", "told"),
+    [
+        ((), r"may not create the schema adkpg; .*CREATE SCHEMA adkpg AUTHORIZATION {role}"),
+        (
+            ("CREATE SCHEMA adkpg", "GRANT USAGE ON SCHEMA adkpg TO {role}"),
+            r"may make nothing in the schema adkpg; .*CREATE ON SCHEMA adkpg TO {role}",
+        ),
+        (
+            ("CREATE SCHEMA far", "ALTER EXTENSION vector SET SCHEMA far"),
+            r"may not use the schema far, .*GRANT USAGE ON SCHEMA far TO {role}",
+        ),
+        (
+            ("ALTER ROLE {role} SET default_transaction_read_only = on",),
+            r"{role} in database .* are read-only; run ALTER ROLE {role} IN DATABASE",
+        ),
+        (
+            ("REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC",),
+            r"may not use the LANGUAGE plpgsql; .*GRANT USAGE ON LANGUAGE plpgsql TO {role}",
+        ),
+        (
+            ("REVOKE USAGE ON TYPE halfvec FROM PUBLIC",),
+            r"may not use the TYPE halfvec; .*GRANT USAGE ON TYPE halfvec TO {role}",
+        ),
+        (
+            ("CREATE SCHEMA adkpg AUTHORIZATION {role}_group",),
+            r"{role} may make nothing in the schema adkpg",
+        ),
+    ],
+)
+async def test_a_role_that_cannot_work_is_told_so_before_anything_is_made(
+    server: Server, empty_database_url: str, prepared: tuple[str, ...], told: str
+) -> None:
+    role = f"adkpg_{uuid.uuid4().hex[:8]}"
+    await execute(
+        empty_database_url,
+        f"CREATE ROLE {role}_group; CREATE ROLE {role} LOGIN PASSWORD 'x' NOINHERIT;"
+        f"GRANT {role}_group TO {role}; CREATE EXTENSION vector;"
+        + ";".join(each.format(role=role) for each in prepared),
+    )
+    before = await fetch(empty_database_url, "SELECT oid FROM pg_namespace ORDER BY 1")
+    try:
+        for auto_upgrade in (False, True):
+            async with Database(
+                _as(empty_database_url, f"{role}:x"), auto_upgrade=auto_upgrade
+            ) as database:
+                call = partial(_works, database) if auto_upgrade else database.upgrade
+                with pytest.raises(AdkpgError, match=told.format(role=role)):
+                    await call()
+        assert before == await fetch(empty_database_url, "SELECT oid FROM pg_namespace ORDER BY 1")
+    finally:
+        await execute(
+            empty_database_url,
+            f"DROP OWNED BY {role}_group, {role} CASCADE; DROP ROLE {role}; DROP ROLE {role}_group",
+        )
 
 
 async def test_a_pgvector_that_is_too_old(database_url: str, empty_database_url: str) -> None:

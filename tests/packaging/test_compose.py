@@ -75,16 +75,25 @@ def test_all_reach_the_same_database_and_start_behind_its_migration() -> None:
     postgres = found.pop("postgres")["environment"]
     for service in found.values():
         place = address.parse(service["environment"]["ADKPG_DATABASE_URL"])
-        user, password = postgres["POSTGRES_USER"], postgres["POSTGRES_PASSWORD"]
-        assert (
-            place.dsn == f"postgresql://{user}:{password}@postgres:5432/{postgres['POSTGRES_DB']}"
-        )
+        password, name = postgres["POSTGRES_PASSWORD"], postgres["POSTGRES_DB"]
+        assert place.dsn == f"postgresql://adkpg:{password}@postgres:5432/{name}"
     migration = found.pop("migration")
     assert migration["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert {*found} == {"api", "worker"}
     for service in found.values():
         completed = {"condition": "service_completed_successfully"}
         assert service["depends_on"] == {"migration": completed}
+
+
+def test_all_serve_as_a_role_that_policies_hold() -> None:
+    file = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    postgres = file["services"]["postgres"]
+    assert "POSTGRES_USER" not in postgres["environment"]  # the image's superuser is another one
+    (config,) = postgres["configs"]
+    assert config["target"].startswith("/docker-entrypoint-initdb.d/")
+    made = file["configs"][config["source"]]["content"]
+    assert "CREATE ROLE adkpg LOGIN PASSWORD :'password';" in made
+    assert "SUPERUSER" not in made
 
 
 def test_all_run_the_dockerfiles_image() -> None:

@@ -55,10 +55,10 @@ def test_every_import_is_of_a_declared_dependency() -> None:
     assert undeclared == set()
 
 
-def pins() -> dict[str, list[str]]:
-    """The versions that constraints.txt pins, by name; several where Pythons differ."""
+def pins(constraints: str = CONSTRAINTS) -> dict[str, list[str]]:
+    """The versions that are pinned, by name; several where Pythons differ."""
     found: dict[str, list[str]] = {}
-    for line in re.findall(r"^([^\s#].*?)(?: \\)?$", CONSTRAINTS, re.MULTILINE):
+    for line in re.findall(r"^([^\s#].*?)(?: \\)?$", constraints, re.MULTILINE):
         requirement = Requirement(line)
         (pin,) = requirement.specifier
         assert pin.operator == "==", line
@@ -71,6 +71,13 @@ def test_every_declared_dependency_is_pinned_within_its_bounds() -> None:
     for requirement in (*RUNTIME, *DEVELOPMENT):
         for version in pinned[canonicalize_name(requirement.name)]:
             assert version in requirement.specifier, f"{requirement}: run make lock"
+
+
+def test_the_image_has_what_is_tested() -> None:
+    tested = pins()
+    image = pins((CHECKOUT / "constraints-image.txt").read_text(encoding="utf-8"))
+    assert all({*versions} <= {*tested[name]} for name, versions in image.items()), "run make lock"
+    assert {"hatchling", "google-adk", "onnxruntime", "jinja2"} <= image.keys()
 
 
 @pytest.mark.program

@@ -477,6 +477,12 @@ def _make_room(connection: Connection, found: Found) -> str:
         _create_pgvector(connection, found)
         found = _inspect(connection, found.schema)
     _require_usable(found)
+    if lacking := connection.scalars(_LACKING).all():
+        raise ExtensionMissing(
+            f"Role {role} may not use the {' and the '.join(lacking)}; let their owner run "
+            + " and ".join(f"GRANT USAGE ON {each} TO {role}" for each in lacking)
+            + ", then run: adkpg db upgrade"
+        )
     require_schema(connection, found.schema)
     assert found.pgvector_schema is not None
     return found.pgvector_schema
@@ -730,6 +736,11 @@ _TAKEN = text(
 _WRITER = text(
     "SELECT quote_ident(current_user), quote_ident(current_database()), pg_is_in_recovery(),"
     " current_setting('transaction_read_only')::bool"
+)
+_LACKING = text(
+    "SELECT 'TYPE ' || to_regtype('halfvec')::text"
+    " WHERE NOT has_type_privilege(to_regtype('halfvec'), 'USAGE')"
+    " UNION ALL SELECT 'LANGUAGE plpgsql' WHERE NOT has_language_privilege('plpgsql', 'USAGE')"
 )
 _MAKER = text(
     "SELECT quote_ident(current_user), s.oid IS NOT NULL,"

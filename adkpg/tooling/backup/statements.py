@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TypedDict
 
-from adkpg.database.row_security import literal
 from adkpg.queries import Queries, Query, Statement
 from adkpg.tables import EVERY, GUARD, REGISTER
 
@@ -112,7 +111,7 @@ def begin(
 
 
 def _names(names: Collection[str]) -> str:
-    quoted = ", ".join(literal(name) for name in sorted(names))
+    quoted = ", ".join(f"'{name}'" for name in sorted(names))  # of letters, digits and underscores
     return f"ARRAY[{quoted}]::text[]"
 
 
