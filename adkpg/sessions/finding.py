@@ -9,6 +9,7 @@ from typing import Any
 
 from google.adk.events.event import Event
 
+from adkpg import jsontext
 from adkpg.database import Source
 from adkpg.errors import InvalidInput
 from adkpg.jsontext import read_events
@@ -53,7 +54,7 @@ async def find(
     """Reads a page of events; `DatabaseSessionService.search_events` says of which."""
     limit = page_rows(settings, limit)
     require_size(settings, "max_query_kb", "The question", query)
-    words = list(dict.fromkeys(query.casefold().split()))
+    words = list(dict.fromkeys(jsontext.mended(query).casefold().split()))
     if not words:
         raise InvalidInput("The query has no word; give at least one.")
     if len(words) > _MOST_WORDS:
@@ -107,8 +108,6 @@ def _patterns(word: str) -> Iterator[str]:
 
 
 def _escaped(character: str) -> str:
-    if "\ud800" <= character <= "\udfff":  # lies in JSON as an escape, and is looked at afterwards
-        return "%"
     return f"\\{character}" if character in "\\%_" else character
 
 

@@ -111,6 +111,8 @@ def test_no_database_is_one_sentence(
 def test_an_option_that_needs_more_of_adk_says_so(
     adkpg: Adkpg, agents: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "a2a"]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "a2a", None)
     done = adkpg(command, "--a2a", str(agents))
     assert done.code == 1

@@ -247,7 +247,14 @@ async def test_the_queue_is_read_in_the_order_of_its_index(
     assert most is not None
     scope = {"app_name": most[0], "user_id": most[1], "task": "embed", "model_id": 1}
     claimed = {**scope, "claim": CLAIM, "limit": 20, "lease_s": 60.0}
-    users = {**scope, "after_app": "", "after_user": "", "limit": 50, "eager": False}
+    users = {
+        **scope,
+        "after_app": "",
+        "after_user": "",
+        "limit": 50,
+        "eager": False,
+        "lease_s": 60.0,
+    }
     for analyze in ("SELECT", "ANALYZE"):
         await connection.execute(analyze)
         for generic in (False, True):
