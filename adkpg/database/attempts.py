@@ -89,11 +89,13 @@ class Attempt:
       distributed: Whether it asked as of distributed tables; None: it is not known.
       loop: Decides whether another attempt follows; None: none does.
       remade: Whether it follows because tables on one server may be distributed meanwhile.
+      closings: How often its connections were closed when its call began; None: they know.
     """
 
     __slots__ = (
         "after",
         "borrowed_at",
+        "closings",
         "distributed",
         "fault",
         "loop",
@@ -117,6 +119,7 @@ class Attempt:
         self.distributed: bool | None = None
         self.loop: Attempts | None = None
         self.remade = False
+        self.closings: int | None = None
 
     def waited_for_pool(self, now: float, limit_s: float) -> bool:
         """Whether the pool left the server less than a limit, in seconds, until now."""
@@ -311,5 +314,5 @@ class Attempts:
 
     def _follow(self, attempt: Attempt, fault: Fault | None, *, remade: bool = False) -> None:
         attempt.place, attempt.after, attempt.loop = self._connections.url, fault, self
-        attempt.remade = remade
+        attempt.remade, attempt.closings = remade, self._closings
         self._next = attempt

@@ -17,7 +17,7 @@ from sqlalchemy.util import greenlet_spawn
 from adkpg.database import address, libpq, pooler
 from adkpg.database.attempts import Attempt
 from adkpg.database.connector import Connector, Password
-from adkpg.database.driver import Fault, idle_after
+from adkpg.database.driver import Closed, Fault, idle_after
 from adkpg.database.migrating import migrations
 from adkpg.database.pools import LoopPools, Template, clone
 from adkpg.embedded import EmbeddedServer
@@ -150,6 +150,7 @@ class Connections:
           begin: Begins a transaction, which the caller ends; if it may not have, the connection is
             closed.
         """
+        self._require_open(attempt)
         engine = self._pools.get() or await self.engine()
         pooled = await self._checked_out(engine, begin, attempt)
         connection: Any = pooled.driver_connection
@@ -230,18 +231,45 @@ class Connections:
             self._doubted_at = time.monotonic()
 
     @asynccontextmanager
-    async def apart(self) -> AsyncIterator[asyncpg.Connection]:
-        """Yields a connection outside of the pool; with a caller's own engine, one of its pool."""
+    async def looking(self, attempt: Attempt) -> AsyncIterator[AsyncEngine]:
+        """Yields the running loop's engine to what connects by itself; `close` ends the block.
+
+        Args:
+          attempt: Of the call.
+        """
+        self._require_open(attempt)
         engine = await self.engine()
-        if self._connector is None:
-            async with engine.connect() as pooled:
-                yield (await pooled.get_raw_connection()).driver_connection
-            return
-        connection = await self._connector.connect()
-        try:
-            yield connection
-        finally:
-            connection.terminate()
+        async with self._pools.until_closed():
+            yield engine
+
+    def _require_open(self, attempt: Attempt) -> None:
+        """Refuses a call that was under way at `close`: it would open the connections again.
+
+        Raises:
+          Closed: It was.
+        """
+        if attempt.closings is None:
+            attempt.closings = self.closings
+        if attempt.closings != self.closings:
+            raise Closed
+
+    @asynccontextmanager
+    async def apart(self, attempt: Attempt) -> AsyncIterator[asyncpg.Connection]:
+        """Yields a connection outside of the pool; with a caller's own engine, one of its pool.
+
+        Args:
+          attempt: Of the call.
+        """
+        async with self.looking(attempt) as engine:
+            if self._connector is None:
+                async with engine.connect() as pooled:
+                    yield (await pooled.get_raw_connection()).driver_connection
+                return
+            connection = await self._connector.connect()
+            try:
+                yield connection
+            finally:
+                connection.terminate()
 
     @property
     def direct_url(self) -> str | None:
@@ -260,40 +288,42 @@ class Connections:
         Raises:
           ConfigurationError: ``ADKPG_DIRECT_URL`` leads to another database.
         """
-        served = await self.engine()
-        attempt.place = self.direct_url or self.url
-        target = self._direct or self._target
-        if target is None:
-            engine = clone(served)
-        else:
-            connector = self._connector_to(
-                target, command_timeout=self.settings.migration_timeout_s
-            )
-            engine = create_async_engine(
-                "postgresql+asyncpg://", async_creator=connector.connect, poolclass=NullPool
-            )
-        try:
-            if self._direct is not None:
-                await migrations.require_same_database(served, engine)
-            yield engine
-        finally:
-            await engine.dispose()
+        async with self.looking(attempt) as served:
+            attempt.place = self.direct_url or self.url
+            target = self._direct or self._target
+            if target is None:
+                engine = clone(served)
+            else:
+                connector = self._connector_to(
+                    target, command_timeout=self.settings.migration_timeout_s
+                )
+                engine = create_async_engine(
+                    "postgresql+asyncpg://", async_creator=connector.connect, poolclass=NullPool
+                )
+            try:
+                if self._direct is not None:
+                    await migrations.require_same_database(served, engine)
+                yield engine
+            finally:
+                await engine.dispose()
 
     async def to_listen(self) -> asyncpg.Connection | None:
         """Opens a connection to be told things on; None behind a pooler, or by an engine."""
-        await self.engine()
-        target = self._direct or self._target
-        if target is None:
-            return None
-        with Attempt(target.display):
-            connection = await self._connector_to(target).connect()
-            direct = False
-            try:
-                direct = await pooler.is_direct(connection)
-            finally:
-                if not direct:
-                    connection.terminate()
-        return connection if direct else None
+        with Attempt(self.url) as attempt:
+            async with self.looking(attempt):
+                target = self._direct or self._target
+                if target is None:
+                    return None
+                attempt.place = target.display
+                connection = await self._connector_to(target).connect()
+                direct = False
+                try:
+                    direct = await pooler.is_direct(connection)
+                finally:
+                    if not direct:
+                        connection.terminate()
+                return connection if direct else None
+        raise AssertionError("an attempt alone swallows nothing")
 
     async def lies_behind(self) -> Behind:
         """Returns what lies between here and the server.
@@ -302,9 +332,8 @@ class Connections:
           ``nothing``, a pooler that keeps ``prepared`` statements, or ``unprepared``: one that
           loses them.
         """
-        engine = await self.engine()
-        with Attempt(self.url):
-            async with engine.connect() as connection:
+        with Attempt(self.url) as attempt:
+            async with self.looking(attempt) as engine, engine.connect() as connection:
                 driver: Any = (await connection.get_raw_connection()).driver_connection
                 if await pooler.is_direct(driver):
                     return "nothing"

@@ -86,16 +86,16 @@ class Installation:
         """
         if self._verified:
             return
-        engine = await self._connections.engine()
-        try:
+        async with self._connections.looking(attempt) as engine:
+            try:
+                await self._verify(engine, upgrading=self.auto_upgrade)
+            except SchemaError as exc:
+                if await migrations.under_way(engine):
+                    raise self._being_changed(attempt) from exc
+            else:
+                return
+            # It may have ended between the two looks.
             await self._verify(engine, upgrading=self.auto_upgrade)
-        except SchemaError as exc:
-            if await migrations.under_way(engine):
-                raise self._being_changed(attempt) from exc
-        else:
-            return
-        # It may have ended between the two looks.
-        await self._verify(engine, upgrading=self.auto_upgrade)
 
     async def missed(
         self, connection: asyncpg.Connection, attempt: Attempt, exc: asyncpg.PostgresError
@@ -211,27 +211,31 @@ class Installation:
         """Returns the revision of the tables, or None if there are none."""
         async for attempt in self._attempts():
             with attempt:
-                return await migrations.current(await self._connections.engine(), self._schema)
+                async with self._connections.looking(attempt) as engine:
+                    return await migrations.current(engine, self._schema)
         raise AssertionError("an attempt returns or raises")
 
     async def check(self) -> None:
         """Verifies the tables, and migrates nothing; see `Database.check`."""
         async for attempt in self._attempts():
             with attempt:
-                await self._verify(await self._connections.engine(), upgrading=False)
+                async with self._connections.looking(attempt) as engine:
+                    await self._verify(engine, upgrading=False)
                 return
 
     async def found(self) -> migrations.Found:
         """Returns the versions that are found in the database, whatever they are."""
         async for attempt in self._attempts():
             with attempt:
-                return await migrations.inspect(await self._connections.engine(), self._schema)
+                async with self._connections.looking(attempt) as engine:
+                    return await migrations.inspect(engine, self._schema)
         raise AssertionError("an attempt returns or raises")
 
     async def cluster(self) -> Cluster | None:
         """Returns what the database is to its cluster, whatever its tables are; None without."""
-        with Attempt(self._connections.url, sent=True):
-            return await distribution.cluster_of(await self._connections.engine(), self._schema)
+        with Attempt(self._connections.url, sent=True) as attempt:
+            async with self._connections.looking(attempt) as engine:
+                return await distribution.cluster_of(engine, self._schema)
         raise AssertionError("an attempt returns or raises")
 
     async def require_serving(self) -> None:
@@ -273,8 +277,9 @@ class Installation:
           ConfigurationError: Row-level security is on, and Postgres holds the role to none.
         """
         if self._settings.row_level_security:
-            with Attempt(self._connections.url, sent=True):
-                await row_security.verify_role(await self._connections.engine())
+            with Attempt(self._connections.url, sent=True) as attempt:
+                async with self._connections.looking(attempt) as engine:
+                    await row_security.verify_role(engine)
 
     async def require_everybodys_rows(self) -> bool:
         """Returns whether the tables have row-level security; refuses a role it hides rows from.
@@ -282,11 +287,11 @@ class Installation:
         Raises:
           PermissionDenied: They have, and this role may not enter everybody's scope.
         """
-        with Attempt(self._connections.url, sent=True):
-            engine = await self._connections.engine()
-            guarded = await row_security.is_on(engine, self._schema)
-            if guarded:
-                await row_security.enter_every_scope(engine, self._schema)
+        with Attempt(self._connections.url, sent=True) as attempt:
+            async with self._connections.looking(attempt) as engine:
+                guarded = await row_security.is_on(engine, self._schema)
+                if guarded:
+                    await row_security.enter_every_scope(engine, self._schema)
         return guarded
 
     @asynccontextmanager

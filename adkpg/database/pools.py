@@ -14,9 +14,17 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+)
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +132,27 @@ class LoopPools:
             pool.closer = self._closed_with_loop(loop, pool)
             await anext(pool.closer)
         return self._pools[loop].engine
+
+    @asynccontextmanager
+    async def until_closed(self) -> AsyncIterator[None]:
+        """Ends the block at `close`, since it uses connections that were not borrowed.
+
+        Raises:
+          Closed: The running loop's pool was closed.
+        """
+        own = self._pools.get(asyncio.get_running_loop())
+        if own is None:
+            raise Closed
+        try:
+            async with asyncio.timeout(None) as scope:
+                own.scopes.add(scope)
+                yield
+        except TimeoutError as exc:
+            if scope.expired():
+                raise Closed from exc
+            raise
+        finally:
+            own.scopes.discard(scope)
 
     async def borrow(self, engine: AsyncEngine) -> Any:
         """Takes a connection out of the running loop's pool, or opens one.
@@ -298,6 +327,7 @@ class _LoopPool:
       places: The pool's; None: there is no limit, or a user's engine has the limit itself.
       timeout_s: How long a caller waits for a place.
       closer: Ends with the loop, and the pool with it.
+      scopes: Of what uses connections that were not borrowed; they end with the pool.
     """
 
     def __init__(self, prototype: AsyncEngine, template: AsyncEngine | Template) -> None:
@@ -307,6 +337,7 @@ class _LoopPool:
         self.places: Places | None = None
         self.timeout_s = 0.0
         self.closer: AsyncGenerator[None, None] | None = None
+        self.scopes: set[asyncio.Timeout] = set()
         self._is_plain = self._is_closed = False
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
         self._opening: set[asyncio.Task[Any]] = set()
@@ -341,6 +372,8 @@ class _LoopPool:
             if task.done():
                 self._settled(task)
             raise
+        if task.cancelled():  # by `dispose`
+            raise Closed
         return task.result()
 
     def _settled(self, task: asyncio.Task[asyncpg.Connection]) -> None:
@@ -437,6 +470,8 @@ class _LoopPool:
         self._is_closed = True
         if self.places is not None:
             self.places.close()
+        for scope in self.scopes:
+            scope.reschedule(0)
         held = set(self._connections)  # the pool holds those that are idle, and goes
         await self.engine.dispose(close=False)
         await asyncio.gather(self._opened_or_ended(), *map(_ended, held))

@@ -226,22 +226,23 @@ class Runner(Source):
                     )
         except Exception as exc:
             if transaction is not None and timeouts.is_silent(exc):
-                await self._require_no_timeout(transaction)
+                await self._require_no_timeout(transaction, attempt)
             raise
         finally:
             if self.replica is not None and transaction is not None:
                 for scope in transaction.written:
                     self.replica.wrote(scope)
 
-    async def _require_no_timeout(self, transaction: Transaction) -> None:
+    async def _require_no_timeout(self, transaction: Transaction, attempt: Attempt) -> None:
         """Raises what the server would have said of a transaction that its timeouts ended.
 
         Raises:
           asyncpg.PostgresError: One did.
         """
-        now = time.monotonic()
+        now, asking = time.monotonic(), Attempt()
+        asking.closings = attempt.closings
         try:
-            async with self.connections.borrowed(Attempt()) as connection:
+            async with self.connections.borrowed(asking) as connection:
                 said = await timeouts.ended_by(
                     connection,
                     idle_s=now - transaction.answered_at,
@@ -283,7 +284,7 @@ class Runner(Source):
     ) -> AsyncIterator[asyncpg.Connection]:
         """Yields a connection to verified tables, in the transaction that was begun or in none."""
         if policy.apart:
-            async with self.connections.apart() as connection:
+            async with self.connections.apart(attempt) as connection:
                 yield connection
             return
         if policy.checked:

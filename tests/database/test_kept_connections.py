@@ -5,6 +5,7 @@ import gc
 import logging
 import random
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -128,3 +129,23 @@ async def test_a_call_of_before_closing_gives_no_place_to_the_pool_after_it(
             assert database.connections.use()[0] == 1
         assert database.connections.use()[0] == 0
         assert isinstance(call.exception(), DatabaseUnavailable)
+
+
+async def test_closing_fails_calls_that_look_at_the_tables_first(proxy: Proxy) -> None:
+    """They connect by the engine itself; the pool after `close` answers none of them."""
+    settings = Settings.model_validate({"pool_size": 1})
+    database = Database(proxy.url, settings=settings)
+    proxy.hold(1, "answer")
+    calls: list[asyncio.Task[Any]] = []
+    calls += [asyncio.create_task(database.run.fetch(select_recovery())) for _ in range(6)]
+    calls += [asyncio.create_task(database.check()) for _ in range(6)]
+    await proxy.held.wait()
+    await database.close()
+    proxy.release()
+    async with database:
+        await database.run.fetch(select_recovery())
+        failed = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(each) for each in failed} == {DatabaseUnavailable}
+        assert all("was closed while a call was under way" in str(each) for each in failed)
+        assert database.connections.use()[:2] == (0, 1)
+    await until_connections(proxy.url, 0)
