@@ -86,7 +86,7 @@ class Invocation:
                 f"The result has {len(text)} characters of JSON, more than {LARGEST_RESULT}; "
                 "store it elsewhere and give what finds it."
             )
-        self.result, self._text = result, text
+        self.result, self._text = jsontext.mended(result), text
 
 
 def require_key(key: str) -> None:

@@ -256,7 +256,8 @@ async def test_tables_without_the_policies_that_are_asked_for_are_a_failure_and_
                 found = await find(owner, "schema")
         assert found.status == "failure"  # a superuser's
         assert found.cure == (
-            "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql"
+            "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app"
+            ' | psql "$OWNER_URL"'
         )
         await roles.grant("serve")
         async with Database(roles.url("serve"), settings=GUARDED) as serving:

@@ -18,7 +18,7 @@ from tests.fakes.facts_llm import FactsLlm, Script
 from tests.fakes.findings import find, mend
 from tests.fakes.replication import until
 from tests.fakes.roles import Roles
-from tests.fakes.toys import BrokenEmbedder, SeededEmbedder
+from tests.fakes.toys import BrokenEmbedder, SeededEmbedder, ToyEmbedder
 
 
 async def _cut_off(url: str, table: str, building: str) -> None:
@@ -243,7 +243,9 @@ async def test_dead_letters_are_a_failure_and_revived(
     assert (await find(database, "queue")).detail.startswith("1 wait, none for long")
 
     async def refuse(texts: list[str]) -> list[list[float]]:
-        raise ModelError("no such model")
+        if any("coffee" in text for text in texts):
+            raise ModelError("no coffee")
+        return await ToyEmbedder().embed_documents(texts)
 
     async with Database(database_url, settings=Settings(job_max_attempts=1)) as impatient:
         broken = PgVectorMemoryService(impatient, embedder=BrokenEmbedder(failure=refuse))
@@ -252,7 +254,7 @@ async def test_dead_letters_are_a_failure_and_revived(
     found = await find(database, "queue")
     assert (found.status, found.cure) == ("failure", "adkpg worker --once --revive")
     assert found.detail.startswith("1 jobs (embed) were given up: ")
-    assert "no such model" in found.detail
+    assert "no coffee" in found.detail
     assert await Jobs(database, task="embed").revive() == 1
     await memory.embed_pending()
     assert (await find(database, "queue")).status == "ok"

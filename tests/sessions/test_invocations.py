@@ -390,9 +390,10 @@ async def test_a_key_runs_once(sessions: DatabaseSessionService, session: Sessio
         assert (run.done, run.result) == (False, None)
         run.finish("replaced")
         run.finish(result)
+        assert run.result == {**result, "answer": "4 \x00\ufffd"}, "as a retry gets it"
     for _ in range(2):
         async with sessions.invocation(**PLACE, key="k") as run:
-            assert (run.done, run.result) == (True, result)
+            assert (run.done, run.result) == (True, {**result, "answer": "4 \x00\ufffd"})
             with pytest.raises(ConfigurationError, match="finished already"):
                 run.finish(1)
             with pytest.raises(InvocationLost):

@@ -300,7 +300,7 @@ async def test_what_is_stored_is_shown_to_who_asks_for_it(
     await stored.add_events_to_memory(**USER, events=[said("two")], session_id="t")
     assert shown() == {"content": "two", "of": None}
     await stored.add_session_to_memory(session)
-    assert shown() == {"content": "one \ud800", "of": None}
+    assert shown() == {"content": "one \ufffd", "of": None}
     await stored.update_memory(**USER, memory_id="m", text="a cat")
     assert shown() == {"content": "a cat", "id": "m", "of": "m"}
     await stored.update_memory(**USER, memory_id="nothing", text="a cat")
