@@ -18,13 +18,15 @@ class Held(Protocol):
 
     Attributes:
       where: The database that it is about.
-      place: The session there.
       ended: Whether the run is over: what it left behind is judged by revisions alone.
     """
 
     where: Where
-    place: Mapping[str, object]
     ended: bool
+
+    @property
+    def place(self) -> Mapping[str, object]:
+        """The session there."""
 
     async def require(self) -> None:
         """Raises unless the run has its session still.

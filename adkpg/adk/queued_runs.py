@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from adkpg.errors import InvalidInput
+from adkpg.errors import AdkpgError, InvalidInput
 from adkpg.sessions.doors import Door
 from adkpg.sessions.invocations import LARGEST_RESULT, require_key
 
@@ -35,7 +35,7 @@ class QueuedRuns:
     not come, the request is answered 503.
 
     Of requests with the same ``Idempotency-Key`` one runs: the others get its answer, for a day.
-    The key belongs to the session. Answers above 1 MB are not kept: then the others get a 409.
+    The key belongs to the session. Answers above 0.5 MB are not kept: then the others get a 409.
 
     Args:
       app: The app.
@@ -63,7 +63,7 @@ class QueuedRuns:
         try:
             with door.opened():
                 await self._app(scope, receive, answer.send)
-        except Exception:
+        except AdkpgError:  # the door's own refusal, which ADK's routes let through
             if answer.started or not door.is_shut:
                 raise
         finally:

@@ -235,7 +235,7 @@ class Connections:
         """Yields the running loop's engine to what connects by itself; `close` ends the block.
 
         Args:
-          attempt: Of the call.
+          attempt: The call's attempt, which knows when the call began.
         """
         self._require_open(attempt)
         engine = await self.engine()
@@ -258,7 +258,7 @@ class Connections:
         """Yields a connection outside of the pool; with a caller's own engine, one of its pool.
 
         Args:
-          attempt: Of the call.
+          attempt: The call's attempt, which knows when the call began.
         """
         async with self.looking(attempt) as engine:
             if self._connector is None:

@@ -43,7 +43,7 @@ from adkpg.errors import AdkpgError, ConfigurationError
 logger = logging.getLogger(__name__)
 
 _LONGEST_FAREWELL_S = 5.0
-_LONGEST_OPENING_S = 0.5  # once nobody waits for the connection any more
+_LONGEST_OPENING_S = 0.5  # for a connection whose caller has gone
 _PLAIN = {"pool_size", "max_overflow", "pool_timeout", "pool_use_lifo", "echo", "echo_pool"}
 """Engine options with which nothing is awaited where an idle connection is taken."""
 
@@ -327,7 +327,7 @@ class _LoopPool:
       places: The pool's; None: there is no limit, or a user's engine has the limit itself.
       timeout_s: How long a caller waits for a place.
       closer: Ends with the loop, and the pool with it.
-      scopes: Of what uses connections that were not borrowed; they end with the pool.
+      scopes: Timeouts around blocks that connect by themselves; they end with the pool.
     """
 
     def __init__(self, prototype: AsyncEngine, template: AsyncEngine | Template) -> None:

@@ -1,4 +1,4 @@
-"""Doors: requests of which nobody knows beforehand in which session they begin a run.
+"""Doors: requests that begin a run in a session which the server alone works out.
 
 A server opens one for each request. The session that the request asks for first is the one that it
 runs in, whichever door of the server it came by and however that names its session.

@@ -2,9 +2,9 @@
 
 One row decides who may run, the session's: it names the holder, whose appends compare it in the
 statement that moves the revision. A holder is a token of one attempt to run; one whose lease lapsed
-has the session until another begins. Clocks of servers go back: a lease says how long it is, and
-whoever waits sees it unrenewed for that long. Waiters only say who comes first. Locks are taken in
-the order session, waiters, results.
+has the session until another begins. A server's clock may go back. So a lease says how long it is,
+and a waiter takes the place once it has seen no renewal for that long. Waiters only say who comes
+first. Locks are taken in the order session, waiters, results.
 """
 
 from datetime import datetime

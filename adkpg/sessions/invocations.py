@@ -5,7 +5,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -122,14 +122,13 @@ async def invocation(
     lease = Lease(database, place, key)
     begun = await lease.begin(timeout_s)
     run = Invocation(done=begun["done"], result=jsontext.read(begun["result"] or "null"))
+    result = None
     with leases.within((lease,)):
         try:
             yield run
-        except BaseException:
-            await uninterrupted(lease.release())
-            raise
-        else:
-            await uninterrupted(lease.release(run._text))
+            result = run._text
+        finally:
+            await uninterrupted(lease.release(result))
 
 
 class Lease:
@@ -152,8 +151,7 @@ class Lease:
         self.where: leases.Where = (database.url, database.schema)
         self.ended = False
         self._database = database
-        self.place: Mapping[str, object] = {**place}
-        self._place = place
+        self.place = place
         self._key = key
         self._lease_s = database.settings.invocation_lease_s
         self._lost: InvocationLost | None = None
@@ -199,7 +197,7 @@ class Lease:
             await uninterrupted(self.release())
             raise
         if row["done"]:
-            self._lost = _answered(self._place["session_id"])
+            self._lost = _answered(self.place["session_id"])
         else:
             # In a thread, since what the run does may keep this loop from turning.
             self._heart = self._database.heart.run(self._keep())
@@ -241,7 +239,7 @@ class Lease:
         try:
             (row,) = await self._database.run.fetch(
                 statements.end(
-                    **self._place,
+                    **self.place,
                     holder=self.holder,
                     key=None if result is None else self._key,
                     result=result,
@@ -255,14 +253,14 @@ class Lease:
             logger.warning("A session stays taken until its lease lapses: %s", exc)
             return
         if result is not None and not row["ended"]:
-            raise lost(self._place["session_id"])
+            raise lost(self.place["session_id"])
 
     async def _ask(self, unrenewed: datetime | None) -> statements.Begun:
         asked_at = time.clock_gettime(_CLOCK)
         try:
             rows = await self._database.run.fetch(
                 statements.begin(
-                    **self._place,
+                    **self.place,
                     holder=self.holder,
                     key=self._key,
                     lease_s=self._lease_s,
@@ -274,7 +272,7 @@ class Lease:
             rows = []
         if not rows:
             raise SessionNotFound(
-                f"Session {self._place['session_id']} not found; create it before its invocation."
+                f"Session {self.place['session_id']} not found; create it before its invocation."
             )
         self._lasts_until = asked_at + self._lease_s
         return rows[0]
@@ -291,21 +289,21 @@ class Lease:
     async def _renew(self) -> None:
         asked_at = time.clock_gettime(_CLOCK)
         renewed = await self._database.run.fetch(
-            statements.renew(**self._place, holder=self.holder, lease_s=self._lease_s),
+            statements.renew(**self.place, holder=self.holder, lease_s=self._lease_s),
             policy=COMPARED,
         )
         if renewed:
             self._lasts_until = asked_at + self._lease_s
         elif self._lost is None and not self.ended:
-            self._lost = lost(self._place["session_id"])
-            logger.warning("Another invocation took session %s.", self._place["session_id"])
+            self._lost = lost(self.place["session_id"])
+            logger.warning("Another invocation took session %s.", self.place["session_id"])
 
     def _busy(self, timeout_s: float) -> Busy:
         return Busy(
-            f"Session {self._place['session_id']} is busy: another invocation ran in it for "
+            f"Session {self.place['session_id']} is busy: another invocation ran in it for "
             f"{timeout_s:g} s; try again later, or raise timeout_s or ADKPG_INVOCATION_TIMEOUT_S.",
             written=False,
-            public=f"Session {self._place['session_id']} is busy; try again later.",
+            public=f"Session {self.place['session_id']} is busy; try again later.",
         )
 
 

@@ -805,10 +805,10 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             async with sessions.invocation(**place, timeout_s=60):
                 async for event in runner.run_async(...): ...
 
-        Taking the session and freeing it are one round trip each. Whoever waits asks again some
-        times a second and holds nothing. A thread renews the lease of whoever runs
-        (``ADKPG_INVOCATION_LEASE_S``), so that a blocked event loop loses nothing. Who came first
-        runs first. Once another has taken its place, the block writes nothing more to this
+        Taking the session and freeing it are one round trip each. A waiting call asks again some
+        times a second and holds nothing. A thread renews the lease of a run
+        (``ADKPG_INVOCATION_LEASE_S``), so that a blocked event loop loses nothing. The first that
+        came runs first. Once another has taken its place, the block writes nothing more to this
         database, by whatever call, also in tasks that it has started. After the block, what goes
         on of it writes where its revision allows, as do appends outside of any block.
 

@@ -1,7 +1,7 @@
 """An agent that waits when it is told to: copied into an agents folder, for tests in one process.
 
 It does what the user says, word by word: ``wait`` until the test opens the gate, ``block`` the
-event loop for a second, ``fail``, ``save`` a file, ``state``, ``leave`` a job that runs on its own.
+event loop for a second, ``fail``, say ``much``, ``leave`` a job that runs on its own.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Gated(BaseAgent):
             raise ValueError("The agent was told to fail.")
         if "leave" in told:
             gates.left.append(asyncio.create_task(self._later(ctx)))
-        yield self._says(ctx, "done")
+        yield self._says(ctx, "x" * 600_000 if "much" in told else "done")
 
     async def _run_live_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         async for event in self._run_async_impl(ctx):

@@ -3,7 +3,8 @@
 import asyncio
 import contextvars
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -47,6 +48,15 @@ async def stored(sessions: DatabaseSessionService) -> Session:
     found = await sessions.get_session(**PLACE)
     assert found is not None
     return found
+
+
+@asynccontextmanager
+async def leasing(database_url: str, lease_s: float) -> AsyncIterator[DatabaseSessionService]:
+    """A service whose runs lose the session after a moment, and the session."""
+    settings = Settings(invocation_lease_s=lease_s)
+    async with DatabaseSessionService(database_url, settings=settings) as sessions:
+        await sessions.create_session(**PLACE)
+        yield sessions
 
 
 async def until_waiting(connection: asyncpg.Connection, count: int) -> None:
@@ -304,9 +314,8 @@ async def test_a_lease_that_lapsed_is_still_its_own_until_another_begins(
 async def test_a_lease_is_renewed_while_its_run_lasts(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
-    settings = Settings(invocation_lease_s=0.6)
-    async with DatabaseSessionService(database_url, settings=settings) as sessions:
-        session = await sessions.create_session(**PLACE)
+    async with leasing(database_url, 0.6) as sessions:
+        session = await stored(sessions)
         async with sessions.invocation(**PLACE):
             with pytest.raises(Busy):
                 await sessions.invocation(**PLACE, timeout_s=2).__aenter__()
@@ -516,10 +525,7 @@ async def test_a_dead_holder_is_passed_over_though_its_end_is_far_away(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
     """The server's clock went back by an hour, by itself or by a failover."""
-    async with DatabaseSessionService(
-        database_url, settings=Settings(invocation_lease_s=0.3)
-    ) as sessions:
-        await sessions.create_session(**PLACE)
+    async with leasing(database_url, 0.3) as sessions:
         async with sessions.invocation(**PLACE, timeout_s=0):
             pass
         await connection.execute(
@@ -537,10 +543,8 @@ async def test_a_dead_holder_is_passed_over_though_its_end_is_far_away(
 async def test_a_live_holder_keeps_its_session_though_its_end_is_far_away(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
-    async with DatabaseSessionService(
-        database_url, settings=Settings(invocation_lease_s=0.6)
-    ) as sessions:
-        session = await sessions.create_session(**PLACE)
+    async with leasing(database_url, 0.6) as sessions:
+        session = await stored(sessions)
         async with sessions.invocation(**PLACE):
             await connection.execute(
                 "UPDATE sessions SET invocation_expires_at = now() + interval '1 hour'"
@@ -553,10 +557,8 @@ async def test_a_live_holder_keeps_its_session_though_its_end_is_far_away(
 async def test_a_blocked_event_loop_loses_nothing(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
-    async with DatabaseSessionService(
-        database_url, settings=Settings(invocation_lease_s=0.5)
-    ) as sessions:
-        session = await sessions.create_session(**PLACE)
+    async with leasing(database_url, 0.5) as sessions:
+        session = await stored(sessions)
         async with sessions.invocation(**PLACE):
             waiting = asyncio.create_task(anext_of(sessions))
             await until_waiting(connection, 1)

@@ -466,7 +466,7 @@ async def room(engine: AsyncEngine, schema: str) -> str:
 def _make_room(connection: Connection, found: Found) -> str:
     """Makes what the tables need, in this transaction; returns the schema of pgvector."""
     role, database, standby, read_only = connection.execute(_WRITER).one()
-    if read_only and not standby:  # of a standby the server itself says it
+    if read_only and not standby:  # a standby refuses by itself
         raise ReadOnly(
             f"The transactions of role {role} in database {database} are read-only; run ALTER ROLE "
             f"{role} IN DATABASE {database} SET default_transaction_read_only = off, or leave that "
@@ -709,7 +709,7 @@ _AVAILABLE = (
     .select_from(table("pg_available_extensions"))
     .where(column("name") == "vector")
 )
-# An earlier register is adkpg's where a table lies beside it that nobody else has.
+# An earlier register is adkpg's if memory_lexemes lies beside it: only adkpg has that table.
 _FOUND = text(
     "SELECT ARRAY(SELECT c.relname::text FROM pg_class c JOIN pg_namespace s"  # noqa: S608 - own names
     f" ON s.oid = c.relnamespace WHERE s.nspname = :schema AND (c.relname = '{REGISTER}'"

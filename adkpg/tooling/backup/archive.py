@@ -123,7 +123,7 @@ async def read(database: Database, file: Path, *, runs: bool = False) -> Archive
     """Reads a backup to its end, and returns what it holds.
 
     Args:
-      database: Of the schema, and of the server whose programs read it.
+      database: It names the schema, and the server whose programs read the file.
       file: Where it is.
       runs: Whether to refuse what a restore would.
 
