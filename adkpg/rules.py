@@ -48,7 +48,7 @@ class Rule:
     stays: str | None = None
     without: frozenset[str] = frozenset()
     over: str | None = None
-    days: Literal["tombstone_days", "audit_days"] | None = None
+    days: Literal["tombstone_days", "audit_days", "task_days"] | None = None
     order: str | None = None
     old: str | None = None
     batch: int | None = None
@@ -102,6 +102,15 @@ RULES = (
         stays="is not saved yet",
         over="began_at < now() - interval '48 hours'",
         objects=True,
+    ),
+    Rule(table=tables.task_events, line="task_event"),
+    Rule(
+        table=tables.tasks,
+        line="task",
+        without=frozenset({"revision_token"}),
+        over="ends_at < now() - make_interval(secs => :days::float8 * 86400)",
+        days="task_days",
+        order="ends_at",
     ),
     Rule(table=tables.approximate_scopes, stays=_DERIVED),
     Rule(

@@ -201,6 +201,12 @@ class Settings(BaseSettings):
         description="How long the audit of erasures and changes by hand is kept, in days; a "
         "person's goes when they are forgotten.",
     )
+    task_days: float = Field(
+        default=90,
+        gt=0,
+        description="How long a task of A2A is kept after it has ended, in days; it goes with its "
+        "session, if that goes sooner.",
+    )
     query_cache_size: int = Field(
         default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
     )

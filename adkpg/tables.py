@@ -779,6 +779,89 @@ memory_tombstones = Table(
     comment="Deleted memories of events, so that re-adding their session does not bring them back.",
 )
 
+tasks = Table(
+    "tasks",
+    metadata,
+    # Of fixed length first, so that a listing finds them without reading the texts.
+    Column(
+        "revision",
+        BigInteger,
+        nullable=False,
+        server_default="1",
+        comment="Number of times it was saved; A2A's version of the task.",
+    ),
+    Column(
+        "revision_token",
+        UUID(as_uuid=False),
+        nullable=False,
+        server_default=text("gen_random_uuid()"),
+        comment="The revision's own: a save that is repeated is known by it.",
+    ),
+    Column(
+        "payload_revision",
+        BigInteger,
+        nullable=False,
+        server_default="1",
+        comment="The revision that the payload is of; later ones are in task_events.",
+    ),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    Column("updated_at", _TIME, nullable=False, server_default=_NOW),
+    Column(
+        "status_at",
+        _TIME,
+        nullable=True,
+        comment="The timestamp of its status, by which tasks are listed; NULL if it has none.",
+    ),
+    Column(
+        "ends_at",
+        _TIME,
+        nullable=True,
+        comment="When it ended, or will be taken for ended unless its process renews this; NULL "
+        "while it waits for somebody.",
+    ),
+    _key("app_name"),
+    _key("user_id"),
+    _key("task_id"),
+    _key("session_id", "The task's context. No foreign key: a task comes before its session."),
+    _key("state", "The name of a TaskState of A2A."),
+    Column("payload", JSON, nullable=False, comment="The a2a Task as ProtoJSON."),
+    PrimaryKeyConstraint("app_name", "user_id", "task_id", name="tasks_pkey"),
+    Index("tasks_session_idx", "session_id", "app_name", "user_id"),
+    Index("tasks_ends_at_idx", "ends_at", postgresql_where=text("ends_at IS NOT NULL")),
+    # Those of callers without a name, who ask by the task's id alone.
+    Index(
+        "tasks_anonymous_idx",
+        "task_id",
+        "app_name",
+        postgresql_where=text("user_id = 'A2A_USER_' || session_id"),
+    ),
+    comment="Tasks of A2A: what other agents asked of an app, and what it answered.",
+)
+
+task_events = Table(
+    "task_events",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("task_id"),
+    Column("revision", BigInteger, nullable=False, comment="The task's, which the event made."),
+    _key("session_id", "As of the task."),
+    Column(
+        "payload",
+        JSON,
+        nullable=False,
+        comment="The event as ProtoJSON of an a2a StreamResponse: a status, or a part of a result.",
+    ),
+    PrimaryKeyConstraint("app_name", "user_id", "task_id", "revision", name="task_events_pkey"),
+    ForeignKeyConstraint(
+        ["app_name", "user_id", "task_id"],
+        [tasks.c.app_name, tasks.c.user_id, tasks.c.task_id],
+        name="task_events_task_fkey",
+        ondelete="CASCADE",
+    ),
+    comment="What changed a task since its payload was written.",
+)
+
 artifacts = Table(
     "artifacts",
     metadata,
@@ -954,7 +1037,7 @@ DISTRIBUTED = (
 GUARD = "require_part"
 """The trigger of each table that is distributed."""
 
-TRIGGERED = ("delete_memory_lexemes", "delete_session_artifacts", "note_artifact_removal")
+TRIGGERED = ("delete_memory_lexemes", "delete_session_rows", "note_artifact_removal")
 """The functions that triggers call."""
 
 FUNCTIONS = (

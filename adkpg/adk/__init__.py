@@ -15,6 +15,7 @@ or, without code, with a ``services.yaml`` in the same place::
       - {scheme: adkpg, type: session, class: adkpg.adk.SessionService}
       - {scheme: adkpg, type: memory, class: adkpg.adk.MemoryService}
       - {scheme: adkpg, type: artifact, class: adkpg.adk.ArtifactService}
+      - {scheme: adkpg, type: task_store, class: adkpg.adk.task_store}
 
 Then ``adk web --session_service_uri=adkpg:// --memory_service_uri=adkpg://
 --artifact_service_uri=adkpg:// agents`` keeps sessions, memories and files in
@@ -29,7 +30,13 @@ session take turns in the app of ``get_fast_api_app``. `Probes` answers
 from adkpg.adk.plugin import MemoryPlugin
 from adkpg.adk.probes import Probes
 from adkpg.adk.queued_runs import QueuedRuns
-from adkpg.adk.services import ArtifactService, MemoryService, SessionService, register
+from adkpg.adk.services import (
+    ArtifactService,
+    MemoryService,
+    SessionService,
+    register,
+    task_store,
+)
 
 __all__ = [
     "ArtifactService",
@@ -39,4 +46,5 @@ __all__ = [
     "QueuedRuns",
     "SessionService",
     "register",
+    "task_store",
 ]

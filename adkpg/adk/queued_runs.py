@@ -58,7 +58,7 @@ class QueuedRuns:
         key = Headers(scope=scope).get(_KEY)
         if key is not None and not await _may_be_kept(key, scope, receive, send):
             return
-        door = Door(timeout_s=self._timeout_s, key=key)
+        door = Door(timeout_s=self._timeout_s, key=key, path=scope["path"])
         answer = _Answer(send, door, kept=key is not None)
         try:
             with door.opened():

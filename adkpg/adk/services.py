@@ -4,7 +4,8 @@ import threading
 from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from weakref import WeakValueDictionary
 
 from google.adk.cli.service_registry import get_service_registry
@@ -18,6 +19,9 @@ from adkpg.memory.service import PgVectorMemoryService
 from adkpg.remember.policy import Remember
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
+
+if TYPE_CHECKING:
+    from adkpg.a2a import DatabaseTaskStore
 
 ClassT = TypeVar("ClassT", bound=type)
 
@@ -170,8 +174,32 @@ class ArtifactService(DatabaseArtifactService):
         super().__init__(_database_of(uri), **options)
 
 
+def task_store(uri: str, **_: Any) -> "DatabaseTaskStore":
+    """Returns the `DatabaseTaskStore` of ``task_store_uri`` of ADK's ``get_fast_api_app``.
+
+    Shares the `Database` of its URI with the other services of the same URI in this process.
+
+    Args:
+      uri: As for `SessionService`; with ``app_name=alpha`` among its options all tasks are of that
+        app. Without, each request tells it: see `adkpg.a2a.lifespan`.
+
+    Raises:
+      ConfigurationError: No database is named, or it cannot be read.
+      ImportError: ``adkpg[a2a]`` is not installed.
+    """
+    from adkpg.a2a import DatabaseTaskStore  # noqa: PLC0415 - which needs adkpg[a2a]
+
+    parts = urlsplit(uri.strip())
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    app_name = dict(options).get("app_name")
+    if app_name is not None:
+        others = [each for each in options if each[0] != "app_name"]
+        uri = urlunsplit(parts._replace(query=urlencode(others, quote_via=quote)))
+    return DatabaseTaskStore(_database_of(uri), app_name=app_name)
+
+
 def register() -> None:
-    """Makes ``adkpg://`` URIs known to ADK's commands, for sessions, memory and artifacts.
+    """Makes ``adkpg://`` URIs known to ADK's commands: sessions, memory, artifacts, A2A's tasks.
 
     Does no I/O and opens no connection. Idempotent. Tables are migrated at first use for
     ``adkpg://embedded``, elsewhere with ``ADKPG_AUTO_UPGRADE=true`` only: a database that lacks
@@ -181,3 +209,5 @@ def register() -> None:
     registry.register_session_service(SCHEME, SessionService)
     registry.register_memory_service(SCHEME, MemoryService)
     registry.register_artifact_service(SCHEME, ArtifactService)
+    tasks: Any = task_store  # ADK's type of a factory leaves out stores of tasks
+    registry._register_task_store_service(SCHEME, tasks)

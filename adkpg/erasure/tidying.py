@@ -20,6 +20,7 @@ class Tidied:
       results: Of invocations whose key has expired.
       sessions: That had expired; their events and saved files went, too.
       audit: Entries of the audit that were older than ``ADKPG_AUDIT_DAYS``.
+      tasks: Of A2A that ended longer than ``ADKPG_TASK_DAYS`` ago.
     """
 
     memories: int
@@ -27,11 +28,12 @@ class Tidied:
     results: int = 0
     sessions: int = 0
     audit: int = 0
+    tasks: int = 0
 
 
 @traced_function(on("sessions"))
 async def tidy(database: Database) -> Tidied:
-    """Erases expired sessions, memories and results, old audit, and marks that are not needed.
+    """Erases expired sessions, memories and results, old audit and tasks, and unneeded marks.
 
     Idempotent. A worker does it every ten minutes. Batches of 500 rows, each found through an index
     and erased in a transaction of its own: it may be ended anywhere, and goes on the next time.
@@ -61,4 +63,5 @@ async def tidy(database: Database) -> Tidied:
         results=gone["invocation_results"],
         sessions=gone["sessions"],
         audit=gone["audit"],
+        tasks=gone["tasks"],
     )

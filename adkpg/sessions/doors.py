@@ -34,14 +34,19 @@ class Door:
     Args:
       timeout_s: As for `DatabaseSessionService.invocation`.
       key: The same, of the request.
+      path: Where the request was sent to.
 
     Attributes:
+      path: The same.
       done: Whether a run with the key has finished already.
       result: What it left.
       refusal: Why there is no turn, if there is none.
     """
 
-    def __init__(self, *, timeout_s: float | None, key: str | None) -> None:
+    def __init__(
+        self, *, timeout_s: float | None = None, key: str | None = None, path: str = ""
+    ) -> None:
+        self.path = path
         self.done = False
         self.result: Any = None
         self.refusal: RetryableError | None = None

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS, REGISTER
 
-revision = "0001r37"
+revision = "0001r38"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -508,6 +508,141 @@ def upgrade() -> None:
         unique=False,
         schema=schema,
         postgresql_where=sa.text("expires"),
+    )
+    op.create_table(
+        "tasks",
+        sa.Column(
+            "revision",
+            sa.BigInteger(),
+            server_default="1",
+            nullable=False,
+            comment="Number of times it was saved; A2A's version of the task.",
+        ),
+        sa.Column(
+            "revision_token",
+            sa.UUID(as_uuid=False),
+            server_default=sa.text("gen_random_uuid()"),
+            nullable=False,
+            comment="The revision's own: a save that is repeated is known by it.",
+        ),
+        sa.Column(
+            "payload_revision",
+            sa.BigInteger(),
+            server_default="1",
+            nullable=False,
+            comment="The revision that the payload is of; later ones are in task_events.",
+        ),
+        sa.Column(
+            "created_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.Column(
+            "updated_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.Column(
+            "status_at",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="The timestamp of its status, by which tasks are listed; NULL if it has none.",
+        ),
+        sa.Column(
+            "ends_at",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="When it ended, or will be taken for ended unless its process renews this; NULL "
+            "while it waits for somebody.",
+        ),
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("task_id", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "session_id",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="The task's context. No foreign key: a task comes before its session.",
+        ),
+        sa.Column(
+            "state",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="The name of a TaskState of A2A.",
+        ),
+        sa.Column(
+            "payload",
+            postgresql.JSON(astext_type=sa.Text()),
+            nullable=False,
+            comment="The a2a Task as ProtoJSON.",
+        ),
+        sa.PrimaryKeyConstraint("app_name", "user_id", "task_id", name="tasks_pkey"),
+        schema=schema,
+        comment="Tasks of A2A: what other agents asked of an app, and what it answered.",
+    )
+    op.create_index(
+        "tasks_session_idx",
+        "tasks",
+        ["session_id", "app_name", "user_id"],
+        unique=False,
+        schema=schema,
+    )
+    op.create_index(
+        "tasks_ends_at_idx",
+        "tasks",
+        ["ends_at"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("ends_at IS NOT NULL"),
+    )
+    op.create_index(
+        "tasks_anonymous_idx",
+        "tasks",
+        ["task_id", "app_name"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("user_id = 'A2A_USER_' || session_id"),
+    )
+    op.create_table(
+        "task_events",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("task_id", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "revision",
+            sa.BigInteger(),
+            nullable=False,
+            comment="The task's, which the event made.",
+        ),
+        sa.Column(
+            "session_id",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="As of the task.",
+        ),
+        sa.Column(
+            "payload",
+            postgresql.JSON(astext_type=sa.Text()),
+            nullable=False,
+            comment="The event as ProtoJSON of an a2a StreamResponse: a status, or a part of a result.",
+        ),
+        sa.ForeignKeyConstraint(
+            ["app_name", "user_id", "task_id"],
+            [
+                f"{schema}.tasks.app_name",
+                f"{schema}.tasks.user_id",
+                f"{schema}.tasks.task_id",
+            ],
+            name="task_events_task_fkey",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint(
+            "app_name", "user_id", "task_id", "revision", name="task_events_pkey"
+        ),
+        schema=schema,
+        comment="What changed a task since its payload was written.",
     )
     op.create_table(
         "artifacts",
@@ -1141,11 +1276,11 @@ def upgrade() -> None:
         f'CREATE TRIGGER memories_delete_lexemes AFTER DELETE ON "{schema}".memories '
         f'FOR EACH ROW EXECUTE FUNCTION "{schema}".delete_memory_lexemes()'
     )
-    # No foreign key, since a session that is stored elsewhere has files here, too. A trigger sees what
-    # was saved while the deletion waited for it, which the deleting statement would not.
+    # No foreign key, since a session that is stored elsewhere has files and tasks here, too. A trigger
+    # sees what was saved while the deletion waited for it, which the deleting statement would not.
     op.execute(
         f"""
-        CREATE FUNCTION "{schema}".delete_session_artifacts() RETURNS trigger LANGUAGE plpgsql AS $$
+        CREATE FUNCTION "{schema}".delete_session_rows() RETURNS trigger LANGUAGE plpgsql AS $$
         DECLARE
             place text;
         BEGIN
@@ -1157,7 +1292,7 @@ def upgrade() -> None:
                     ' ON CONFLICT DO NOTHING', TG_TABLE_SCHEMA
                 ) USING OLD.app_name, OLD.user_id, OLD.session_id;
             END IF;
-            FOREACH place IN ARRAY ARRAY['artifacts', 'artifact_uploads'] LOOP
+            FOREACH place IN ARRAY ARRAY['artifacts', 'artifact_uploads', 'tasks'] LOOP
                 EXECUTE format(
                     'DELETE FROM %I.%I WHERE app_name = $1 AND user_id = $2 AND session_id = $3',
                     TG_TABLE_SCHEMA, place
@@ -1169,8 +1304,8 @@ def upgrade() -> None:
         """  # noqa: S608 - a schema is no parameter
     )
     op.execute(
-        f'CREATE TRIGGER sessions_delete_artifacts AFTER DELETE ON "{schema}".sessions '
-        f'FOR EACH ROW EXECUTE FUNCTION "{schema}".delete_session_artifacts()'
+        f'CREATE TRIGGER sessions_delete_rows AFTER DELETE ON "{schema}".sessions '
+        f'FOR EACH ROW EXECUTE FUNCTION "{schema}".delete_session_rows()'
     )
     op.execute(
         f"""
@@ -1194,7 +1329,7 @@ def upgrade() -> None:
     # Most files are compressed already.
     op.execute(f'ALTER TABLE "{schema}".artifact_chunks ALTER data SET STORAGE EXTERNAL')
     # Room on the page for the next version of a row that every append rewrites (HOT).
-    for table in ("sessions", "app_states", "user_states", "memory_jobs"):
+    for table in ("sessions", "app_states", "user_states", "memory_jobs", "tasks"):
         op.execute(f'ALTER TABLE "{schema}".{table} SET (fillfactor = 80)')
     # Index-only scans need the visibility map soon after an ingest.
     for table in ("memories", "memory_lexemes", "memory_vectors"):
@@ -1240,6 +1375,21 @@ def downgrade() -> None:
     op.drop_table("approximate_scopes", schema=schema)
     op.drop_table("app_settings", schema=schema)
     op.drop_table("user_states", schema=schema)
+    op.drop_table("task_events", schema=schema)
+    op.drop_index(
+        "tasks_anonymous_idx",
+        table_name="tasks",
+        schema=schema,
+        postgresql_where=sa.text("user_id = 'A2A_USER_' || session_id"),
+    )
+    op.drop_index(
+        "tasks_ends_at_idx",
+        table_name="tasks",
+        schema=schema,
+        postgresql_where=sa.text("ends_at IS NOT NULL"),
+    )
+    op.drop_index("tasks_session_idx", table_name="tasks", schema=schema)
+    op.drop_table("tasks", schema=schema)
     op.drop_table("artifact_chunks", schema=schema)
     op.drop_index(
         "artifacts_location_key",
@@ -1260,7 +1410,7 @@ def downgrade() -> None:
     )
     op.drop_index("sessions_created_at_idx", table_name="sessions", schema=schema)
     op.drop_table("sessions", schema=schema)
-    op.execute(f'DROP FUNCTION "{schema}".delete_session_artifacts()')
+    op.execute(f'DROP FUNCTION "{schema}".delete_session_rows()')
     op.drop_table("memory_tombstones", schema=schema)
     op.drop_table("saved_questions", schema=schema)
     op.drop_index("audit_changed_at_idx", table_name="audit", schema=schema)

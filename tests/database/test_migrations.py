@@ -118,7 +118,7 @@ async def test_what_alembic_does_not_compare(database_url: str) -> None:
             str(table),
         )
         assert row["comment"] == table.comment
-        rewritten = table.name in {"sessions", "app_states", "user_states", "memory_jobs"}
+        rewritten = table.name in {"sessions", "app_states", "user_states", "memory_jobs", "tasks"}
         covered = table.name in {"memories", "memory_lexemes", "memory_vectors"}
         options = ["fillfactor=80"] * rewritten
         options += ["autovacuum_vacuum_insert_scale_factor=0.02"] * covered

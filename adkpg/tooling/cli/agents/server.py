@@ -41,6 +41,12 @@ _OPTIONS = (
         for kind, what in (("session", "sessions"), ("memory", "memory"), ("artifact", "files"))
     ),
     click.option(
+        "--task_store_uri",
+        metavar="URI",
+        default=_HERE,
+        help="Another store for tasks of A2A.  [default: ADKPG_DATABASE_URL]",
+    ),
+    click.option(
         "--auto_create_session",
         is_flag=True,
         help="Make the session of a run that names one that is missing.",
@@ -60,7 +66,7 @@ _OPTIONS = (
     click.option(
         "--a2a",
         is_flag=True,
-        help="Serve each agent that has an agent.json by A2A; needs google-adk[a2a].",
+        help="Serve each agent that has an agent.json by A2A; needs adkpg[a2a].",
     ),
     click.option(
         "--reload_agents", is_flag=True, help="Load an agent again when its files change."
@@ -154,6 +160,10 @@ def adk_app(*, host: str, session_service_uri: str, **options: Any) -> Starlette
 
     register()
     try:
+        if options.get("a2a") and options["task_store_uri"].startswith(_HERE):
+            from adkpg import a2a
+
+            options["lifespan"] = a2a.lifespan
         app = get_fast_api_app(bind_host=host, session_service_uri=session_service_uri, **options)
     except AdkpgError:
         raise
@@ -167,6 +177,8 @@ def adk_app(*, host: str, session_service_uri: str, **options: Any) -> Starlette
             f"ADK needs {exc.name} for an option that was given; install the extra of google-adk "
             "that has it, such as google-adk[a2a]."
         ) from exc
+    except ImportError as exc:  # of adkpg.a2a, which says what it needs
+        raise click.ClickException(str(exc)) from exc
     if session_service_uri.startswith(_HERE):
         app.add_middleware(QueuedRuns)
     app.add_middleware(Probes)  # the last one added is asked first, and waits for no turn
