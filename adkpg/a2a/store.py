@@ -1,5 +1,7 @@
 """DatabaseTaskStore: the tasks of A2A, next to the sessions that answer them."""
 
+import logging
+import warnings
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -46,6 +48,7 @@ from adkpg.limits import require_size
 from adkpg.pages import cursor_of, place_of
 from adkpg.telemetry.calls import on, traced
 
+_UNSTREAMED = "A VersionedTaskStore was configured without an event_stream"
 _SUBSCRIBING = ("SubscribeToTask", "tasks/resubscribe")
 
 
@@ -90,6 +93,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
         self._owner = owner_resolver or authenticated
         self._running = Running(self._database)
         self._events: TaskEvents | None = None
+        _let_adk_make_handlers()
 
     def _told(self) -> dict[str, object]:
         return {} if self._app_name is None else {"app_name": self._app_name}
@@ -327,6 +331,21 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
     def _sized(self, payload: str) -> str:
         require_size(self._database.settings, "max_event_mb", "A task", payload)
         return payload
+
+
+def _let_adk_make_handlers() -> None:
+    """Drops the sdk's warning of handlers without an ``event_stream``, which all of ADK's are.
+
+    `lifespan` gives them one; without it, `DatabaseTaskStore.get` refuses what needs one.
+    """
+    warnings.filterwarnings("ignore", message=_UNSTREAMED, category=UserWarning)
+    logging.getLogger("a2a.server.request_handlers.default_request_handler_v2").addFilter(
+        _is_of_interest
+    )
+
+
+def _is_of_interest(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(_UNSTREAMED)
 
 
 def _position(token: str) -> tuple[datetime | None, str | None]:

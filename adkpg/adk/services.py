@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl
 from weakref import WeakValueDictionary
 
 from google.adk.cli.service_registry import get_service_registry
@@ -189,13 +189,11 @@ def task_store(uri: str, **_: Any) -> "DatabaseTaskStore":
     """
     from adkpg.a2a import DatabaseTaskStore  # noqa: PLC0415 - which needs adkpg[a2a]
 
-    parts = urlsplit(uri.strip())
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    app_name = dict(options).get("app_name")
-    if app_name is not None:
-        others = [each for each in options if each[0] != "app_name"]
-        uri = urlunsplit(parts._replace(query=urlencode(others, quote_via=quote)))
-    return DatabaseTaskStore(_database_of(uri), app_name=app_name)
+    place, query = uri.strip().partition("?")[::2]
+    given = dict(parse_qsl(query)).get("app_name")
+    others = [each for each in query.split("&") if not each.startswith("app_name=")]
+    uri = "?".join(each for each in (place, "&".join(others)) if each)
+    return DatabaseTaskStore(_database_of(uri), app_name=given)
 
 
 def register() -> None:

@@ -16,8 +16,8 @@ import pytest
 import uvicorn
 from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.client.card_resolver import A2ACardResolver
-from fastapi import FastAPI
 from google.adk.cli.fast_api import get_fast_api_app
+from starlette.applications import Starlette
 
 import adkpg.a2a
 from adkpg.adk import QueuedRuns, SessionService, register
@@ -53,14 +53,16 @@ class Served:
     Attributes:
       url: Where it is.
       http: Speaks to it.
+      prefix: Where an agent is.
     """
 
     url: str
     http: httpx.AsyncClient
+    prefix: str = "/a2a/{agent}"
 
     async def client(self, agent: str = "gated", *, streaming: bool = True) -> Client:
         """Returns the sdk's client of an agent."""
-        at = f"{self.url}/a2a/{agent}"
+        at = self.url + self.prefix.format(agent=agent)
         found = await A2ACardResolver(self.http, at).get_agent_card()
         found.supported_interfaces[0].url = at
         return ClientFactory(ClientConfig(httpx_client=self.http, streaming=streaming)).create(
@@ -72,7 +74,7 @@ ByA2a = Callable[..., Awaitable[Served]]
 
 
 @asynccontextmanager
-async def listening(app: FastAPI) -> AsyncIterator[Served]:
+async def listening(app: Starlette, *, prefix: str = "/a2a/{agent}") -> AsyncIterator[Served]:
     """Serves an app on a free port, in this event loop."""
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=5))
     with socket.create_server(("127.0.0.1", 0)) as place:
@@ -81,7 +83,7 @@ async def listening(app: FastAPI) -> AsyncIterator[Served]:
             await asyncio.sleep(0.01)
         url = f"http://127.0.0.1:{place.getsockname()[1]}"
         async with httpx.AsyncClient(timeout=30) as http:
-            yield Served(url, http)
+            yield Served(url, http, prefix)
         server.should_exit = True
         await serving
 
