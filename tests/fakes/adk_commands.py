@@ -92,6 +92,10 @@ class ApiServer:
         self.client.close()
         self._stop()
 
+    def kill(self) -> None:
+        """Ends the process at once."""
+        self._process.kill()
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
