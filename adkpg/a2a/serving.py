@@ -29,7 +29,7 @@ from adkpg.a2a import words
 from adkpg.a2a.owner import app_of
 from adkpg.a2a.store import DatabaseTaskStore
 from adkpg.errors import AdkpgError
-from adkpg.sessions.doors import Door
+from adkpg.sessions.doors import Door, door_here
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +155,9 @@ class _Executor(AgentExecutor):
             has_ended.set()
             loop.call_soon_threadsafe(run.cancel)
 
-        door = Door()
+        outer = door_here()
+        # With a key, the request's own turn is what its retries are answered with.
+        door = Door() if outer is None or outer.key is None else outer
         try:
             with door.opened(), self._store.running.stopped_by(place, stop):
                 await self._executor.execute(context, _InWords(event_queue))
@@ -169,7 +171,8 @@ class _Executor(AgentExecutor):
                 )
             raise
         finally:
-            await door.close()
+            if door is not outer:
+                await door.close()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Says that the task is canceled; the sdk ends the run."""

@@ -14,7 +14,7 @@ _parts = Queries(__file__, **_STATES)
 _sql = Queries(
     __file__,
     **_STATES,
-    **{name: _parts.text(name) for name in ("saved", "compared", "ends_at", "task")},
+    **{name: _parts.text(name) for name in ("saved", "compared", "ends_at")},
 )
 
 
@@ -30,6 +30,12 @@ class TaskKey(TypedDict):
     task_id: str
 
 
+class User(TypedDict):
+    """A user."""
+
+    user_id: str
+
+
 class Failed(TypedDict):
     """How many tasks were found without their process."""
 
@@ -39,12 +45,8 @@ class Failed(TypedDict):
 class StoredTask(TypedDict):
     """A task: its payload, and the events since. It is `lapsed` if its process is gone."""
 
-    task_id: str
-    user_id: str
     revision: int
-    payload_revision: int
     token: str
-    state: str
     payload: str
     lapsed: bool
     events: list[str]
@@ -136,8 +138,8 @@ def select_task(*, app_name: str, user_id: str, task_id: str) -> Query[StoredTas
 
 
 @_sql.query()
-def select_anonymous_task(*, app_name: str, task_id: str) -> Query[StoredTask]:
-    """Reads a task of a caller without a name."""
+def select_anonymous_user(*, app_name: str, task_id: str) -> Query[User]:
+    """Reads which caller without a name a task is of."""
 
 
 @_sql.query()

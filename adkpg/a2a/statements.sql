@@ -132,9 +132,8 @@ told AS (
 )
 SELECT count(*) AS failed FROM lapsed;
 
--- name: task
-t.task_id, t.user_id, t.revision, t.payload_revision, t.revision_token::text AS token, t.state,
-  t.payload::text AS payload,
+-- name: select_task
+SELECT t.revision, t.revision_token::text AS token, t.payload::text AS payload,
   t.state IN {running} AND t.ends_at <= now() AS lapsed,
   ARRAY(
     SELECT e.payload::text
@@ -143,14 +142,11 @@ t.task_id, t.user_id, t.revision, t.payload_revision, t.revision_token::text AS 
       AND e.revision > t.payload_revision
     ORDER BY e.revision
   ) AS events
-
--- name: select_task
-SELECT {task}
 FROM {schema}.tasks AS t
 WHERE t.app_name = :app_name AND t.user_id = :user_id AND t.task_id = :task_id;
 
--- name: select_anonymous_task
-SELECT {task}
+-- name: select_anonymous_user
+SELECT t.user_id
 FROM {schema}.tasks AS t
 WHERE t.app_name = :app_name AND t.task_id = :task_id AND t.user_id = 'A2A_USER_' || t.session_id;
 

@@ -225,10 +225,13 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
         if "pushnotificationconfig" in method.lower():
             raise PushNotificationNotSupportedError  # nobody would deliver them
         with for_peers():
-            row = await self._read(task_id, self._owner(context))
-            if row is None:
+            place = await self._asked_for(task_id, context)
+            if place is None:
                 return None
-            place = self._place(task_id, row["user_id"])
+            rows = await self._database.run.fetch(statements.select_task(**place))
+            if not rows:
+                return None
+            (row,) = rows
             if row["lapsed"]:
                 await self._fail_lapsed(place["app_name"], place["user_id"], task_id)
                 return await self.get(task_id, context)
@@ -301,9 +304,8 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
           InternalError: The database refused.
         """
         with for_peers():
-            row = await self._read(task_id, self._owner(context))
-            if row is not None:
-                place = self._place(task_id, row["user_id"])
+            place = await self._asked_for(task_id, context)
+            if place is not None:
                 await self._database.run.fetch(statements.delete_task(**place))
                 self._running.forget(place)
 
@@ -312,16 +314,20 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
         require_storable(app_name=app_name, user_id=user_id, task_id=task_id)
         return {"app_name": app_name, "user_id": user_id, "task_id": task_id}
 
-    async def _read(self, task_id: str, user_id: str) -> statements.StoredTask | None:
+    async def _asked_for(self, task_id: str, context: ServerCallContext) -> TaskKey | None:
+        """Returns the place of a task of the request's user; None if there can be none."""
+        user_id = self._owner(context)
         if not storable(user_id=user_id, task_id=task_id):
             return None
         place = self._place(task_id, user_id)
-        if user_id:
-            query = statements.select_task(**place)
-        else:
-            query = statements.select_anonymous_task(app_name=place["app_name"], task_id=task_id)
-        rows = await self._database.run.fetch(query)
-        return rows[0] if rows else None
+        if not user_id:
+            rows = await self._database.run.fetch(
+                statements.select_anonymous_user(app_name=place["app_name"], task_id=task_id)
+            )
+            if not rows:
+                return None
+            place["user_id"] = rows[0]["user_id"]
+        return place
 
     async def _fail_lapsed(self, app_name: str, user_id: str, task_id: str | None) -> None:
         await self._database.run.fetch(

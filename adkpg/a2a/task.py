@@ -107,7 +107,8 @@ def apply(task: Task, event: Change) -> None:
     if isinstance(event, TaskArtifactUpdateEvent):
         append_artifact_to_task(task, event)
         return
-    if task.status.HasField("message"):
+    said = task.status.HasField("message")
+    if said and task.status.message != event.status.message:  # a cancellation keeps what was said
         task.history.append(task.status.message)
     if event.metadata:
         task.metadata.MergeFrom(event.metadata)

@@ -37,6 +37,7 @@ class Door:
       path: Where the request was sent to.
 
     Attributes:
+      key: The same.
       path: The same.
       done: Whether a run with the key has finished already.
       result: What it left.
@@ -46,12 +47,12 @@ class Door:
     def __init__(
         self, *, timeout_s: float | None = None, key: str | None = None, path: str = ""
     ) -> None:
+        self.key = key
         self.path = path
         self.done = False
         self.result: Any = None
         self.refusal: RetryableError | None = None
         self._timeout_s = timeout_s
-        self._key = key
         self._entering = asyncio.Lock()
         self._missing: SessionKey | None = None
         self._held: list[Lease] = []
@@ -93,7 +94,7 @@ class Door:
         async with self._entering:
             if self._held or lease_here(database, place) is not None:
                 return
-            lease = Lease(database, place, self._key)
+            lease = Lease(database, place, self.key)
             try:
                 begun = await lease.begin(self._timeout_s)
             except SessionNotFound:
