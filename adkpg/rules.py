@@ -82,6 +82,7 @@ _OWN = "says what was done in this database"
 
 RULES = (
     Rule(table=tables.artifact_chunks, line="artifact_chunk"),
+    Rule(table=tables.task_events, line="task_event"),
     Rule(table=tables.memory_vectors, stays=_DERIVED),
     Rule(table=tables.memory_provenance, stays="is in the lines of what was drawn"),
     Rule(table=tables.memory_jobs, stays=_DERIVED),
@@ -103,7 +104,13 @@ RULES = (
         over="began_at < now() - interval '48 hours'",
         objects=True,
     ),
-    Rule(table=tables.task_events, line="task_event"),
+    Rule(table=tables.approximate_scopes, stays=_DERIVED),
+    Rule(
+        table=tables.user_states,
+        line="user_state",
+        old="t.updated_at < :before AND NOT EXISTS (SELECT FROM {schema}.sessions AS s"
+        " WHERE s.app_name = t.app_name AND s.user_id = t.user_id)",
+    ),
     Rule(
         table=tables.tasks,
         line="task",
@@ -111,13 +118,6 @@ RULES = (
         over="ends_at < now() - make_interval(secs => :days::float8 * 86400)",
         days="task_days",
         order="ends_at",
-    ),
-    Rule(table=tables.approximate_scopes, stays=_DERIVED),
-    Rule(
-        table=tables.user_states,
-        line="user_state",
-        old="t.updated_at < :before AND NOT EXISTS (SELECT FROM {schema}.sessions AS s"
-        " WHERE s.app_name = t.app_name AND s.user_id = t.user_id)",
     ),
     Rule(
         table=tables.sessions,

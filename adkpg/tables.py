@@ -853,14 +853,11 @@ task_events = Table(
         comment="The event as ProtoJSON of an a2a StreamResponse: a status, or a part of a result.",
     ),
     PrimaryKeyConstraint("app_name", "user_id", "task_id", "revision", name="task_events_pkey"),
-    ForeignKeyConstraint(
-        ["app_name", "user_id", "task_id"],
-        [tasks.c.app_name, tasks.c.user_id, tasks.c.task_id],
-        name="task_events_task_fkey",
-        ondelete="CASCADE",
-    ),
+    # No foreign key, whose check takes as long as the event, and which an import would have to
+    # mind. The trigger `tasks_delete_events` does what ON DELETE CASCADE would.
     comment="What changed a task since its payload was written.",
 )
+task_events.add_is_dependent_on(tasks)  # in the order of tables
 
 artifacts = Table(
     "artifacts",
@@ -1037,7 +1034,12 @@ DISTRIBUTED = (
 GUARD = "require_part"
 """The trigger of each table that is distributed."""
 
-TRIGGERED = ("delete_memory_lexemes", "delete_session_rows", "note_artifact_removal")
+TRIGGERED = (
+    "delete_memory_lexemes",
+    "delete_session_rows",
+    "delete_task_events",
+    "note_artifact_removal",
+)
 """The functions that triggers call."""
 
 FUNCTIONS = (

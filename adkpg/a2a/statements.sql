@@ -86,7 +86,7 @@ t.state NOT IN {final}
 CASE
       WHEN :state IN {final} THEN now()
       -- In an index: renewed by its half, so that saves in between are in place.
-      WHEN :state IN {running} AND t.ends_at > now() + make_interval(secs => :lease_s / 2) THEN t.ends_at
+      WHEN :state IN {running} AND t.ends_at > now() + make_interval(secs => :lease_s::float8 / 2) THEN t.ends_at
       WHEN :state IN {running} THEN now() + make_interval(secs => :lease_s)
     END
 

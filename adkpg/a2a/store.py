@@ -1,5 +1,6 @@
 """DatabaseTaskStore: the tasks of A2A, next to the sessions that answer them."""
 
+import json
 import logging
 import warnings
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from a2a.utils.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
+from a2a.utils.task import decode_page_token, encode_page_token
 
 from adkpg.a2a import statements
 from adkpg.a2a.owner import OwnerResolver, anonymous, app_here, authenticated
@@ -45,7 +47,6 @@ from adkpg.a2a.words import GONE, for_peers
 from adkpg.database import COMPARED, Database, UsesDatabase
 from adkpg.keys import require_storable, storable
 from adkpg.limits import require_size
-from adkpg.pages import cursor_of, place_of
 from adkpg.telemetry.calls import on, traced
 
 _UNSTREAMED = "A VersionedTaskStore was configured without an event_stream"
@@ -285,14 +286,9 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
                 await self._fail_lapsed(place["app_name"], user, None)
                 rows = await self._database.run.fetch(query)
             tasks = [read(row["payload"], row["events"]) for row in rows if row["payload"]]
-            token = None
-            if len(tasks) > size:
-                last = tasks[size - 1]
-                at = status_time(last)
-                token = cursor_of("" if at is None else at.isoformat(), last.id)
             return ListTasksResponse(
                 tasks=tasks[:size],
-                next_page_token=token,
+                next_page_token=_token(tasks[size - 1]) if len(tasks) > size else None,
                 total_size=rows[0]["total"],
                 page_size=size,
             )
@@ -354,8 +350,23 @@ def _is_of_interest(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(_UNSTREAMED)
 
 
+def _token(last: Task) -> str:
+    """Returns the token of the page after a task: a position, which stays if the task goes."""
+    at = status_time(last)
+    return encode_page_token(json.dumps([None if at is None else at.isoformat(), last.id]))
+
+
 def _position(token: str) -> tuple[datetime | None, str | None]:
+    """Returns the place that a token of `_token` names; of none, the beginning.
+
+    Raises:
+      InvalidParamsError: It is none.
+    """
     if not token:
         return None, None
-    at, task_id = place_of(token, str, str)
-    return datetime.fromisoformat(at) if at else None, task_id
+    try:
+        at, task_id = json.loads(decode_page_token(token))
+        require_storable(task_id=task_id)
+        return None if at is None else datetime.fromisoformat(at).astimezone(UTC), task_id
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidParamsError(f"Invalid page token: {token}") from exc

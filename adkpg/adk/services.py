@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 from weakref import WeakValueDictionary
 
@@ -19,9 +19,6 @@ from adkpg.memory.service import PgVectorMemoryService
 from adkpg.remember.policy import Remember
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
-
-if TYPE_CHECKING:
-    from adkpg.a2a import DatabaseTaskStore
 
 ClassT = TypeVar("ClassT", bound=type)
 
@@ -174,7 +171,7 @@ class ArtifactService(DatabaseArtifactService):
         super().__init__(_database_of(uri), **options)
 
 
-def task_store(uri: str, **_: Any) -> "DatabaseTaskStore":
+def task_store(uri: str, **_: Any) -> Any:
     """Returns the `DatabaseTaskStore` of ``task_store_uri`` of ADK's ``get_fast_api_app``.
 
     Shares the `Database` of its URI with the other services of the same URI in this process.
@@ -207,5 +204,4 @@ def register() -> None:
     registry.register_session_service(SCHEME, SessionService)
     registry.register_memory_service(SCHEME, MemoryService)
     registry.register_artifact_service(SCHEME, ArtifactService)
-    tasks: Any = task_store  # ADK's type of a factory leaves out stores of tasks
-    registry._register_task_store_service(SCHEME, tasks)
+    registry._register_task_store_service(SCHEME, task_store)

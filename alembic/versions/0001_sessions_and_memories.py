@@ -628,16 +628,6 @@ def upgrade() -> None:
             nullable=False,
             comment="The event as ProtoJSON of an a2a StreamResponse: a status, or a part of a result.",
         ),
-        sa.ForeignKeyConstraint(
-            ["app_name", "user_id", "task_id"],
-            [
-                f"{schema}.tasks.app_name",
-                f"{schema}.tasks.user_id",
-                f"{schema}.tasks.task_id",
-            ],
-            name="task_events_task_fkey",
-            ondelete="CASCADE",
-        ),
         sa.PrimaryKeyConstraint(
             "app_name", "user_id", "task_id", "revision", name="task_events_pkey"
         ),
@@ -1309,6 +1299,23 @@ def upgrade() -> None:
     )
     op.execute(
         f"""
+        CREATE FUNCTION "{schema}".delete_task_events() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            EXECUTE format(
+                'DELETE FROM %I.task_events WHERE app_name = $1 AND user_id = $2 AND task_id = $3',
+                TG_TABLE_SCHEMA
+            ) USING OLD.app_name, OLD.user_id, OLD.task_id;
+            RETURN NULL;
+        END
+        $$
+        """  # noqa: S608 - a schema is no parameter
+    )
+    op.execute(
+        f'CREATE TRIGGER tasks_delete_events AFTER DELETE ON "{schema}".tasks '
+        f'FOR EACH ROW EXECUTE FUNCTION "{schema}".delete_task_events()'
+    )
+    op.execute(
+        f"""
         CREATE FUNCTION "{schema}".note_artifact_removal() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
             EXECUTE format(
@@ -1390,6 +1397,7 @@ def downgrade() -> None:
     )
     op.drop_index("tasks_session_idx", table_name="tasks", schema=schema)
     op.drop_table("tasks", schema=schema)
+    op.execute(f'DROP FUNCTION "{schema}".delete_task_events()')
     op.drop_table("artifact_chunks", schema=schema)
     op.drop_index(
         "artifacts_location_key",

@@ -4,7 +4,6 @@ import asyncio
 
 import asyncpg
 import pytest
-from a2a.auth.user import User
 from a2a.server.cluster import ConcurrentTaskModificationError, StoredTask, TaskVersion
 from a2a.server.context import ServerCallContext
 from a2a.types import (
@@ -25,27 +24,13 @@ from adkpg import Database
 from adkpg.a2a import DatabaseTaskStore
 from adkpg.erasure import forget
 from adkpg.erasure.erasing import forget_session
+from tests.fakes.callers import Named
 
 WORKING = TaskState.TASK_STATE_WORKING
 COMPLETED = TaskState.TASK_STATE_COMPLETED
 CANCELED = TaskState.TASK_STATE_CANCELED
 FAILED = TaskState.TASK_STATE_FAILED
 MISSING = TaskVersion.MISSING
-
-
-class Named(User):
-    """A user whom the server has authenticated, or who only says a name."""
-
-    def __init__(self, name: str, *, authenticated: bool = True) -> None:
-        self._name, self._authenticated = name, authenticated
-
-    @property
-    def is_authenticated(self) -> bool:
-        return self._authenticated
-
-    @property
-    def user_name(self) -> str:
-        return self._name
 
 
 ANA, BO = (ServerCallContext(user=Named(name)) for name in ("ana", "bo"))

@@ -86,11 +86,12 @@ def test_tidy_erases_and_counts(
         "results": 0,
         "sessions": 0,
         "audit": 0,
+        "tasks": 0,
         "objects": 0,
     }
     nothing = (
         "Erased: 0 expired sessions, 0 expired memories, 0 marks of deleted ones, "
-        "0 expired results, 0 old entries of the audit.\n"
+        "0 expired results, 0 old entries of the audit, 0 old tasks.\n"
     )
     assert adkpg("db", "tidy").out == nothing
 

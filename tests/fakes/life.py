@@ -5,6 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+from a2a.server.cluster import TaskVersion
+from a2a.server.context import ServerCallContext
+from a2a.types import Task, TaskState, TaskStatusUpdateEvent
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
@@ -15,6 +18,7 @@ from adkpg import (
     DatabaseSessionService,
     PgVectorMemoryService,
 )
+from adkpg.a2a import DatabaseTaskStore
 from adkpg.audit import Audit
 from adkpg.memory.records import Memory
 from adkpg.tables import metadata
@@ -94,6 +98,14 @@ async def live_through(
         app_name,
         user_id,
     )
+    store = DatabaseTaskStore(database, app_name=app_name, owner_resolver=lambda _: user_id)
+    task = Task(id=f"{user_id}-task", context_id="s1")
+    version = await store.save(
+        task, event=task, prev_version=TaskVersion.MISSING, context=ServerCallContext()
+    )
+    task.status.state = TaskState.TASK_STATE_INPUT_REQUIRED
+    asked = TaskStatusUpdateEvent(task_id=task.id, context_id="s1", status=task.status)
+    await store.save(task, event=asked, prev_version=version, context=ServerCallContext())
     async with Audit(database).recording(**scope, actor="ops", action="look"):
         pass
     await connection.execute(

@@ -39,6 +39,8 @@ MOVED = (
     "artifacts",
     "artifact_chunks",
     "saved_questions",
+    "tasks",
+    "task_events",
 )
 
 

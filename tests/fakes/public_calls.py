@@ -8,9 +8,13 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import asyncpg
+from a2a.server.cluster import TaskVersion
+from a2a.server.context import ServerCallContext
+from a2a.types import ListTasksRequest, Message, Task
 from google.adk.sessions.session import Session
 from google.genai import types
 
+import adkpg.a2a
 import adkpg.artifacts
 import adkpg.audit
 import adkpg.documents
@@ -25,10 +29,12 @@ from adkpg import (
     Jobs,
     PgVectorMemoryService,
 )
+from adkpg.a2a import DatabaseTaskStore
 from adkpg.audit import Audit
 from adkpg.documents import Documents
 from adkpg.facts import Add, Extraction, Facts, Summary
 from adkpg.tooling.models import Models
+from tests.fakes.callers import Named
 from tests.fakes.conversation import entry, said
 from tests.fakes.life import PERSONAL, event, live_through
 from tests.fakes.toys import ToyEmbedder
@@ -65,6 +71,10 @@ class Person(NamedTuple):
         return f"{self.user_id}-memory"
 
     @property
+    def task_id(self) -> str:
+        return f"{self.user_id}-task"
+
+    @property
     def source(self) -> str:
         return f"{self.user_id}.md"
 
@@ -77,6 +87,7 @@ class Services:
     artifacts: DatabaseArtifactService
     memory: PgVectorMemoryService
     documents: Documents
+    tasks: DatabaseTaskStore
     facts: Facts
     models: Models
     jobs: Jobs
@@ -91,6 +102,7 @@ class Services:
             DatabaseArtifactService(database),
             memory,
             Documents(memory),
+            DatabaseTaskStore(database, app_name=APP),
             Facts(memory, extractor=Echo()),
             Models(database),
             Jobs(database, task="embed"),
@@ -123,6 +135,11 @@ async def furnish(services: Services, connection: asyncpg.Connection, *people: P
             filename="a.txt",
             artifact=types.Part(text=person.secret),
         )
+        task = _task(person)
+        task.id = f"{person.user_id}-told"
+        await services.tasks.save(
+            task, event=task, prev_version=TaskVersion.MISSING, context=_caller(scope)
+        )
         services.live[person.user_id] = session
 
 
@@ -139,6 +156,22 @@ async def kept(connection: asyncpg.Connection, person: Person) -> dict[str, Any]
 
 Call = Callable[[Services, dict[str, Any], Person], Awaitable[object]]
 """Given the services, the app and user that it is made as, and whose ids it names."""
+
+
+def _caller(who: dict[str, Any]) -> ServerCallContext:
+    return ServerCallContext(user=Named(who["user_id"]))
+
+
+def _task(of: Person) -> Task:
+    said = Message(message_id="m", parts=[{"text": of.secret}])
+    return Task(id=of.task_id, context_id=of.session_id, history=[said])
+
+
+async def _save_task(s: Services, who: dict[str, Any], of: Person) -> object:
+    stored = await s.tasks.get(of.task_id, _caller(who))
+    version = TaskVersion.MISSING if stored is None else stored.version
+    task = Task(id=of.task_id, context_id=who["user_id"])
+    return await s.tasks.save(task, event=None, prev_version=version, context=_caller(who))
 
 
 async def _append(s: Services, who: dict[str, Any], of: Person) -> object:
@@ -216,6 +249,10 @@ CALLS: dict[str, Call] = {
     ),
     "DatabaseSessionService.append_event": _append,
     "DatabaseSessionService.invocation": _run,
+    "DatabaseTaskStore.save": _save_task,
+    "DatabaseTaskStore.get": lambda s, who, of: s.tasks.get(of.task_id, _caller(who)),
+    "DatabaseTaskStore.list": lambda s, who, of: s.tasks.list(ListTasksRequest(), _caller(who)),
+    "DatabaseTaskStore.delete": lambda s, who, of: s.tasks.delete(of.task_id, _caller(who)),
     "DatabaseArtifactService.load_artifact": lambda s, who, of: s.artifacts.load_artifact(
         **_file(who, of)
     ),
@@ -341,6 +378,8 @@ OTHERS = {
     "DatabaseSessionService.flush": "ADK's; does nothing",
     "DatabaseSessionService.close": "closes connections",
     "DatabaseArtifactService.close": "closes connections",
+    "DatabaseTaskStore.close": "closes connections",
+    "lifespan": "serves an app",
     "examine": "says of each check whether it may be made; tested with the doctor",
     "sweep_objects": "asks nothing without an object store; tested with one",
     "PgVectorMemoryService.warm": "loads the embedder",
@@ -363,6 +402,7 @@ def public_calls() -> Iterator[str]:
     """The names of all public coroutines of the services, as the tables above have them."""
     for package in (
         adkpg,
+        adkpg.a2a,
         adkpg.artifacts,
         adkpg.audit,
         adkpg.documents,

@@ -111,6 +111,7 @@ OVER_ALL_NODES = {
     "looking for users with jobs": {
         "memory.queue.statements.select_users",
         "memory.queue.statements.select_users_of_app",
+        "a2a.statements.select_anonymous_user",
         "memory.queue.statements.select_waiting",
     },
     "pruning and retention, dead letters": {

@@ -172,7 +172,7 @@ async def tidy(database: adkpg.Database, *, take_over_files: bool, as_json: bool
     say(
         f"Erased: {tidied.sessions} expired sessions, {tidied.memories} expired memories, "
         f"{tidied.tombstones} marks of deleted ones, {tidied.results} expired results, "
-        f"{tidied.audit} old entries of the audit"
+        f"{tidied.audit} old entries of the audit, {tidied.tasks} old tasks"
         + (f", {objects} objects of files." if objects else "."),
         {**asdict(tidied), "objects": objects},
         as_json=as_json,

@@ -55,6 +55,14 @@ SELECT 'memory_tombstones', count(*)
 FROM {schema}.memory_tombstones
 WHERE app_name = :app_name AND user_id = :user_id
 UNION ALL
+SELECT 'tasks', count(*)
+FROM {schema}.tasks
+WHERE app_name = :app_name AND user_id = :user_id
+UNION ALL
+SELECT 'task_events', count(*)
+FROM {schema}.task_events
+WHERE app_name = :app_name AND user_id = :user_id
+UNION ALL
 SELECT 'artifacts', count(*)
 FROM {schema}.artifacts
 WHERE app_name = :app_name AND user_id = :user_id

@@ -41,12 +41,6 @@ _OPTIONS = (
         for kind, what in (("session", "sessions"), ("memory", "memory"), ("artifact", "files"))
     ),
     click.option(
-        "--task_store_uri",
-        metavar="URI",
-        default=_HERE,
-        help="Another store for tasks of A2A.  [default: ADKPG_DATABASE_URL]",
-    ),
-    click.option(
         "--auto_create_session",
         is_flag=True,
         help="Make the session of a run that names one that is missing.",
@@ -66,7 +60,8 @@ _OPTIONS = (
     click.option(
         "--a2a",
         is_flag=True,
-        help="Serve each agent that has an agent.json by A2A; needs adkpg[a2a].",
+        help="Serve agents that have an agent.json by A2A; tasks are kept with sessions. Needs "
+        "adkpg[a2a].",
     ),
     click.option(
         "--reload_agents", is_flag=True, help="Load an agent again when its files change."
@@ -160,10 +155,10 @@ def adk_app(*, host: str, session_service_uri: str, **options: Any) -> Starlette
 
     register()
     try:
-        if options.get("a2a") and options["task_store_uri"].startswith(_HERE):
+        if options.get("a2a") and session_service_uri.startswith(_HERE):
             from adkpg import a2a
 
-            options["lifespan"] = a2a.lifespan
+            options |= {"task_store_uri": session_service_uri, "lifespan": a2a.lifespan}
         app = get_fast_api_app(bind_host=host, session_service_uri=session_service_uri, **options)
     except AdkpgError:
         raise
