@@ -92,6 +92,8 @@ async def test_every_call_without_a_scope_is_an_error(furnished: Services, roles
         for call in CALLS.values():
             with pytest.raises((ScopeMissing, InternalError)) as refused:
                 await call(services, whole(ADA), ADA)
+            told = refused.value  # by a store of tasks, what a peer is told
+            assert isinstance(told, ScopeMissing) or isinstance(told.__cause__, ScopeMissing)
 
 
 async def test_what_is_about_everybody_is_refused_in_one_users_scope(
