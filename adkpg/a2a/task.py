@@ -66,13 +66,14 @@ class StoredVersion(TaskVersion):
 
 
 def written(message: Message) -> str:
-    """Returns ProtoJSON.
+    """Returns ProtoJSON, which is the same for equal messages.
 
     Raises:
       InvalidInput: It holds what JSON does not know, such as NaN.
     """
     try:
-        return MessageToJson(message, indent=None)
+        # The maps of protobuf have another order in each process.
+        return MessageToJson(message, indent=None, sort_keys=True)
     except Error as exc:
         raise InvalidInput(f"A task cannot be written as JSON ({exc}); leave NaN out.") from exc
 

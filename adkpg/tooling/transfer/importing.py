@@ -54,7 +54,7 @@ async def import_from(
     dry_run: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> ImportReport:
-    """Brings sessions, events and states of elsewhere into the database.
+    """Brings sessions, events, states and tasks of elsewhere into the database.
 
     They are then what appending them here would have made of them. The source is read once, in as
     much memory for a million events as for a thousand. Of a session all that is new is written, or
@@ -66,11 +66,13 @@ async def import_from(
     Args:
       database: Where to; the source may be the same Postgres database.
       source: A URL or file of ADK's (its DatabaseSessionService in SQLite, Postgres, MySQL or
-        MariaDB, old schema and new, its SqliteSessionService, adk-js, adk-go), a file that
-        `adkpg export` wrote, or any live session service.
-      app_name: One app alone. A live service must be told which.
+        MariaDB, old schema and new, its SqliteSessionService, adk-js, adk-go) with the tasks that
+        the A2A sdk keeps there or alone, a file that `adkpg export` wrote, or any live session
+        service.
+      app_name: One app alone, which tasks without an app are then of. A live service must be told
+        which.
       user_id: One user alone; what belongs to all users of an app is left out and noted.
-      since: Sessions that were updated at this time or later alone.
+      since: Sessions and tasks that were updated at this time or later alone.
       source_timezone: The zone that the source's writer ran in, such as ``Europe/Vienna``, for
         times that were stored as local times without saying of where.
       source_schema: The Postgres schema of the source's tables, if several have such.

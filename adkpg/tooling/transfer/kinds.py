@@ -46,6 +46,11 @@ _OF_SESSION = """(t.session_id = :session_id OR EXISTS (
       AND origin.session_id = :session_id
   ))"""
 
+# What is added to a task is rows of its own, and who works on it renews its end.
+_GOING_ON: Mapping[str | None, Mapping[str, Any]] = {
+    "task": {"compared": ("session_id", "payload_revision", "payload"), "grows": "revision"}
+}
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -59,6 +64,7 @@ class Kind:
       parts: Conditions by which rows come one part after another; None has one part of all.
       within: The kind whose lines the lines of this one follow; None: they stand alone.
       compared: Columns that tell whether a row that is there is the given one; None: all.
+      grows: A column that may be larger there, since the row has gone on; None: none may.
     """
 
     rule: Rule
@@ -68,6 +74,7 @@ class Kind:
     parts: tuple[str | None, ...] = (None,)
     within: str | None = None
     compared: tuple[str, ...] | None = None
+    grows: str | None = None
 
     @property
     def type(self) -> str:
@@ -124,7 +131,8 @@ def _kind_of(rule: Rule) -> Kind:
         if each.name not in rule.without and each.computed is None
     ]
     record = make_dataclass(f"{rule.line}_record", named, frozen=True, kw_only=True)
-    return Kind(rule, record, {"user_id": _USER} if rule.personal else {})
+    spelled = {"user_id": _USER} if rule.personal else {}
+    return Kind(rule, record, spelled, **_GOING_ON.get(rule.line, {}))
 
 
 def _type_of(column: Column[Any]) -> Any:

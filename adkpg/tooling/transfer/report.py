@@ -45,7 +45,7 @@ class ImportReport:
       memories_written: Memories that were written, of an export or by `remember`.
       tombstones: Marks of deleted memories that were read.
       artifacts: Versions of files that were read from an export.
-      rows: Other rows that were read from an export, such as saved questions.
+      rows: Other rows that were read, such as tasks of A2A, or an export's saved questions.
       verified: Sessions whose events and state were compared with what is stored.
       differing: What differs, or is in the way of the source's.
       unread: What could not be read or stored.

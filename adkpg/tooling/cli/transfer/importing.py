@@ -1,4 +1,4 @@
-"""``adkpg import``: sessions of ADK's databases, and what `adkpg export` wrote."""
+"""``adkpg import``: sessions and tasks of ADK's databases, and what `adkpg export` wrote."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("source", metavar="SOURCE")
-@click.option("--app", "app_name", help="Only this app.")
+@click.option("--app", "app_name", help="Only this app; tasks without one are of it.")
 @click.option("--user", "user_id", help="Only this user.")
 @click.option(
-    "--since", type=time, metavar="TIME", help="Only sessions updated at this time or later."
+    "--since",
+    type=time,
+    metavar="TIME",
+    help="Only sessions and tasks updated at this time or later.",
 )
 @click.option(
     "--source-timezone",
@@ -49,13 +52,14 @@ async def import_(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Bring in sessions of ADK's databases, or of an export.
+    """Bring in sessions and tasks of ADK's databases, or an export.
 
     SOURCE is a URL or a file: a database of ADK's DatabaseSessionService (SQLite, Postgres, MySQL,
     MariaDB; the schemas of old and new versions), of its SqliteSessionService, of adk-js or adk-go,
-    or an export of adkpg. It is only read. Running it again writes what is missing; a session that
-    is stored with other events is left alone. Every session is compared with what is stored. It
-    fails if something could not be read or differs, and says what; all else is stored.
+    or an export of adkpg. Tasks that the A2A sdk keeps in a database, with sessions or alone, come
+    too. It is only read. Running it again writes what is missing; a session that is stored with
+    other events is left alone. Every session is compared with what is stored. It fails if something
+    could not be read or differs, and says what; all else is stored.
 
     \b
     Example:
@@ -110,6 +114,8 @@ def _show(report: ImportReport) -> None:
         rows.append(("marks of deleted memories read", report.tombstones))
     if report.artifacts:
         rows.append(("versions of files read", report.artifacts))
+    if report.rows:
+        rows.append(("tasks and other rows read", report.rows))
     if report.verified:
         rows.append(("sessions compared", report.verified))
     show(("WHAT", "NUMBER"), rows)

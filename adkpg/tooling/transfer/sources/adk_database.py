@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -43,6 +43,12 @@ _NEVER_HELD = {
     "rewind, auth configs and agent state of events.",
 }
 
+_NEEDS_A2A = "were left out, for want of a2a-sdk; run pip install 'adkpg[a2a]' and import again."
+_NO_PUSH = (
+    "The push notification configs of A2A were left out: adkpg sends no such notifications, so the "
+    "peers have to subscribe to their tasks or get them."
+)
+
 
 class AdkDatabaseSource:
     """Reads a database of ADK's, which it never changes.
@@ -52,18 +58,25 @@ class AdkDatabaseSource:
       layout: How it is laid out.
       selection: What of it is wanted.
       zone: Where its writer ran, if somebody said.
+      elsewhere: Other Postgres schemas that have tasks of A2A.
 
     Attributes:
       name: What the report calls it.
     """
 
     def __init__(
-        self, opened: Opened, layout: Layout, selection: Selection, zone: ZoneInfo | None
+        self,
+        opened: Opened,
+        layout: Layout,
+        selection: Selection,
+        zone: ZoneInfo | None,
+        elsewhere: Sequence[str] = (),
     ) -> None:
         self._opened = opened
         self._layout = layout
         self._selection = selection
         self._zone = zone
+        self._elsewhere = elsewhere
         self._of = (layout, selection.app_name, selection.user_id)
         self.name = opened.name
 
@@ -72,48 +85,92 @@ class AdkDatabaseSource:
         await self._opened.close()
 
     async def total(self) -> int:
-        """Returns how many events there are to read."""
+        """Returns how many events and tasks there are to read."""
+        counts = []
+        if "events" in self._layout.columns:
+            counts.append(statements.count_events(*self._of))
+        if "tasks" in self._layout.columns:
+            counts.append(statements.count_tasks(self._layout))
         async with self._opened.reading() as connection:
-            count = (await connection.execute(statements.count_events(*self._of))).scalar_one()
-            return int(count)
+            return sum([(await connection.execute(each)).scalar_one() for each in counts])
 
     async def records(self) -> AsyncGenerator[tuple[Record, int]]:
-        """Yields all that is wanted, as of one moment, and how many events were read.
+        """Yields all that is wanted, as of one moment, and how many events and tasks were read.
 
         Raises:
           DatabaseError: The database cannot be reached, or refuses a statement.
         """
         for note in self._notes():
             yield Note(note), 0
+        read = 0
         async with AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self._opened.reading())
-            # MySQL streams one result at a time on a connection.
-            second = connection
-            if self._layout.dialect == "mysql":
-                second = await stack.enter_async_context(self._opened.reading())
-            clock = await self._clock(connection)
-            async with aclosing(self._shared(connection)) as shared:
-                async for record in shared:
-                    yield record, 0
-            async with aclosing(self._joined(connection, second, clock)) as joined:
-                async for found in joined:
-                    yield found
-            if clock.doubtful:
-                yield (
-                    Note(
-                        f"Nothing tells the zone of the times of {clock.doubtful} events for sure: "
-                        "they were read as UTC or by the offset of the nearest sessions. If the "
-                        "writer ran elsewhere, say --source-timezone."
-                    ),
-                    0,
-                )
+            if "sessions" in self._layout.columns:
+                # MySQL streams one result at a time on a connection.
+                second = connection
+                if self._layout.dialect == "mysql":
+                    second = await stack.enter_async_context(self._opened.reading())
+                async with aclosing(self._sessions(connection, second)) as sessions:
+                    async for record, read in sessions:
+                        yield record, read
+            if "tasks" in self._layout.columns:
+                async with aclosing(self._tasks(connection, read)) as tasks:
+                    async for found in tasks:
+                        yield found
+
+    async def _sessions(
+        self, connection: AsyncConnection, second: AsyncConnection
+    ) -> AsyncGenerator[tuple[Record, int]]:
+        clock = await self._clock(connection)
+        async with aclosing(self._shared(connection)) as shared:
+            async for record in shared:
+                yield record, 0
+        read = 0
+        async with aclosing(self._joined(connection, second, clock)) as joined:
+            async for record, read in joined:
+                yield record, read
+        if clock.doubtful:
+            yield (
+                Note(
+                    f"Nothing tells the zone of the times of {clock.doubtful} events for sure: "
+                    "they were read as UTC or by the offset of the nearest sessions. If the "
+                    "writer ran elsewhere, say --source-timezone."
+                ),
+                read,
+            )
+
+    async def _tasks(
+        self, connection: AsyncConnection, read: int
+    ) -> AsyncGenerator[tuple[Record, int]]:
+        layout, now = self._layout, datetime.now(UTC)
+        try:
+            from adkpg.tooling.transfer.sources.tasks import read_task  # noqa: PLC0415 - of an extra
+        except ImportError:
+            count = (await connection.execute(statements.count_tasks(layout))).scalar_one()
+            if count:
+                yield Note(f"{count} tasks of A2A {_NEEDS_A2A}"), read
+            return
+        result = await connection.stream(statements.select_tasks(layout))
+        async for rows in result.partitions(_PAGE):
+            for row in rows:
+                read += 1
+                record = read_task(row, self._selection, now)
+                if record is not None:
+                    yield record, read
 
     def _notes(self) -> list[str]:
         layout = self._layout
+        notes = [
+            f"Tasks of A2A in schema {each!r} were left out; import again with --source-schema "
+            f"{each}."
+            for each in self._elsewhere
+        ]
+        if "push_notification_configs" in layout.columns:
+            notes.append(_NO_PUSH)
         if not layout.legacy:
-            return []
+            return notes
         columns = layout.columns["events"]
-        notes = [_NEVER_HELD["go" if layout.writer == "go" else "v0"]]
+        notes.append(_NEVER_HELD["go" if layout.writer == "go" else "v0"])
         if layout.writer == "python" and "input_transcription" not in columns:
             notes.append(_NEVER_HELD["transcriptions"])
         if layout.writer == "python" and "custom_metadata" not in columns:
@@ -299,15 +356,23 @@ async def adk_database(
       schema: The Postgres schema of the tables; None finds the one that has them.
 
     Raises:
-      ConfigurationError: It has no tables of ADK's, or of an unknown version, or in many schemas.
+      ConfigurationError: It has neither tables of ADK's nor tasks, or of an unknown version, or in
+        many schemas.
       DatabaseError: It cannot be reached.
     """
     async with opened.reading() as connection:
         rows = (await connection.execute(statements.select_columns(opened.dialect))).all()
         found = detection.tables_of(rows)
+        elsewhere: list[str] = []
         if opened.dialect == "postgresql":
             path = (await connection.execute(statements.select_search_path())).scalars().all()
             place = _schema(opened.name, found, schema, path, settings.database_schema)
+            if schema is None:
+                elsewhere = [
+                    each
+                    for each in sorted(found)
+                    if each != place and detection.has_tasks(found[each])
+                ]
         else:
             place = next(iter(found), "")
         layout = detection.layout_of(
@@ -327,7 +392,7 @@ async def adk_database(
                     f"{opened.name} has version {version!r} of ADK's schema, which this version of "
                     "adkpg does not read; upgrade adkpg."
                 )
-    return AdkDatabaseSource(opened, layout, selection, zone)
+    return AdkDatabaseSource(opened, layout, selection, zone, elsewhere)
 
 
 def _schema(
@@ -337,12 +402,16 @@ def _schema(
     path: Sequence[str],
     own: str,
 ) -> str:
-    """Returns the schema of ADK's tables: the one that was said, or is on the path, or has some."""
+    """Returns the schema of ADK's tables: the one that was said, or is on the path, or has some.
+
+    That of tasks alone counts where no schema has sessions.
+    """
     if asked is not None:
         return asked
-    having = [
-        place for place, tables in found.items() if place != own and detection.is_of_adk(tables)
-    ]
+    others = {place: tables for place, tables in found.items() if place != own}
+    having = [place for place, tables in others.items() if detection.is_of_adk(tables)]
+    if not having:
+        having = [place for place, tables in others.items() if detection.has_tasks(tables)]
     on_path = [place for place in path if place in having]
     if len(having) == 1 or on_path:
         return on_path[0] if on_path else having[0]

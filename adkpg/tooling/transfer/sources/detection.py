@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adkpg.errors import ConfigurationError
-from adkpg.tooling.transfer.sources.statements import Layout
+from adkpg.tooling.transfer.sources.statements import A2A_TABLES, TASK_JSON, Layout
 
 _GO = {"routes_json", "output_json", "node_info_json", "requested_input_json", "isolation_scope"}
 _JS_KEY = 191
@@ -28,6 +28,11 @@ def is_of_adk(tables: Mapping[str, _Columns]) -> bool:
     return known and {"app_name", "user_id", "id", "state", "update_time"} <= sessions.keys()
 
 
+def has_tasks(tables: Mapping[str, _Columns]) -> bool:
+    """Whether the A2A sdk's task store has its table among these."""
+    return {"id", "context_id", *TASK_JSON} <= tables.get("tasks", {}).keys()
+
+
 def is_legacy(tables: Mapping[str, _Columns]) -> bool:
     """Whether an event of ADK's has a column for each field."""
     return "event_data" not in tables["events"]
@@ -47,18 +52,26 @@ def layout_of(
     Raises:
       ConfigurationError: These are no tables of ADK's.
     """
-    if not is_of_adk(tables):
+    of_adk, of_a2a = is_of_adk(tables), has_tasks(tables)
+    if not of_adk and not of_a2a:
         raise ConfigurationError(
-            f"{name} has no tables of ADK's session services; name a database or file that has."
+            f"{name} has no tables of ADK's session services, and no tasks of the A2A sdk's; name "
+            "a database or file that has."
         )
-    events = tables["events"]
-    legacy = is_legacy(tables)
+    legacy = of_adk and is_legacy(tables)
+    writer = "python"
+    if of_adk:
+        writer = _legacy_writer(tables["events"]) if legacy else _writer(dialect, tables)
     return Layout(
         dialect=dialect,
         schema=schema,
         legacy=legacy,
-        writer=_legacy_writer(events) if legacy else _writer(dialect, tables),
-        columns={table: frozenset(columns) for table, columns in tables.items()},
+        writer=writer,
+        columns={
+            table: frozenset(columns)
+            for table, columns in tables.items()
+            if (of_a2a if table in A2A_TABLES else of_adk)  # else somebody else's of that name
+        },
     )
 
 

@@ -13,7 +13,7 @@ class Selection:
     Attributes:
       app_name: One app.
       user_id: One user.
-      since: Sessions that were updated at this time or later.
+      since: Sessions and tasks that were updated at this time or later.
     """
 
     app_name: str | None = None
@@ -26,6 +26,8 @@ class Selection:
 
     def takes_session(self, session: SessionRecord) -> bool:
         """Whether a session is wanted; one of unknown age is."""
-        if not self.takes(session.app_name, session.user_id):
-            return False
-        return self.since is None or session.updated_at is None or session.updated_at >= self.since
+        return self.takes(session.app_name, session.user_id) and self.takes_time(session.updated_at)
+
+    def takes_time(self, updated_at: datetime | None) -> bool:
+        """Whether what was updated at a time is wanted; what is of unknown age is."""
+        return self.since is None or updated_at is None or updated_at >= self.since

@@ -25,7 +25,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-TABLES = ("sessions", "events", "app_states", "user_states", "adk_internal_metadata")
+A2A_TABLES = ("tasks", "push_notification_configs")
+"""Those of the A2A sdk's stores, which ADK may have beside its own."""
+
+TABLES = (
+    *("sessions", "events", "app_states", "user_states", "adk_internal_metadata"),
+    *A2A_TABLES,
+)
 """Those of ADK."""
 
 _MILLISECONDS = 1e11
@@ -39,8 +45,9 @@ class Layout:
       dialect: ``sqlite``, ``postgresql`` or ``mysql``.
       schema: The Postgres schema; None in the others.
       legacy: Whether an event has a column for each field (schema v0), or one of JSON (v1).
-      writer: ``python``, ``sqlite_service``, ``js`` or ``go``.
-      columns: Names of the columns of each table.
+      writer: ``python``, ``sqlite_service``, ``js`` or ``go``; of sessions.
+      columns: Names of the columns of each table; without ``sessions`` if ADK has none there, and
+        without ``tasks`` if the A2A sdk has none.
     """
 
     dialect: str
@@ -51,7 +58,7 @@ class Layout:
 
 
 def select_columns(dialect: str) -> Select[Any]:
-    """Reads the columns of all tables that are called as ADK's.
+    """Reads the columns of all tables that are called as ADK's or the A2A sdk's.
 
     Returns place (the schema), table_name, column_name, data_type, length.
     """
@@ -207,6 +214,23 @@ def select_events(
     ]
     return select(*columns).where(*_wanted(events, app_name, user_id)).order_by(*order)
 
+
+def count_tasks(layout: Layout) -> Select[Any]:
+    """Counts the tasks of A2A."""
+    return select(func.count()).select_from(_table(layout, "tasks"))
+
+
+def select_tasks(layout: Layout) -> Select[Any]:
+    """Reads the tasks of A2A; JSON is text, and what an old table lacks is null."""
+    tasks = _table(layout, "tasks")
+    plain = ("id", "context_id", "owner", "last_updated", "protocol_version")
+    columns = [(tasks.c[name] if name in tasks.c else null()).label(name) for name in plain]
+    texts = [_text(layout, tasks.c[name]).label(name) for name in TASK_JSON]
+    return select(*columns, *texts)
+
+
+TASK_JSON = ("status", "artifacts", "history", "metadata")
+"""Columns of a task that are JSON."""
 
 JSON_COLUMNS = frozenset(
     {

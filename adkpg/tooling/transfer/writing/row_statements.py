@@ -61,11 +61,18 @@ def _of_kind(name: str, line: str) -> Statement:
             f"t.{each} = given.{each}::{_type(kind.rule.table.columns[each])}"
             for each in kind.rule.key
         ),
-        equal_columns=" AND ".join(
-            _equal(each) for each in columns if kind.compared is None or each.name in kind.compared
-        ),
+        equal_columns=" AND ".join(_same(kind)),
     )
     return Statement(text, Nothing if name == "insert_rows" else Same)
+
+
+def _same(kind: Kind) -> list[str]:
+    """Conditions by which a row that is there is the given one."""
+    columns = kind.rule.table.columns
+    same = [_equal(columns[each]) for each in kind.compared or kind.columns]
+    if kind.grows is not None:
+        same.append(f"t.{kind.grows} >= given.{kind.grows}::{_type(columns[kind.grows])}")
+    return same
 
 
 def _type(column: Column[Any]) -> str:
