@@ -63,6 +63,8 @@ added AS (
   INSERT INTO {schema}.task_events (app_name, user_id, task_id, revision, session_id, payload)
   SELECT :app_name, :user_id, :task_id, c.revision, c.session_id, :payload::json
   FROM changed AS c
+  -- An import may have brought one, of the same task elsewhere.
+  ON CONFLICT (app_name, user_id, task_id, revision) DO UPDATE SET payload = excluded.payload
 )
 {saved};
 
@@ -139,7 +141,7 @@ SELECT t.revision, t.revision_token::text AS token, t.payload::text AS payload,
     SELECT e.payload::text
     FROM {schema}.task_events AS e
     WHERE e.app_name = t.app_name AND e.user_id = t.user_id AND e.task_id = t.task_id
-      AND e.revision > t.payload_revision
+      AND e.revision > t.payload_revision AND e.revision <= t.revision
     ORDER BY e.revision
   ) AS events
 FROM {schema}.tasks AS t
@@ -157,7 +159,7 @@ SELECT t.state, t.revision, t.payload_revision,
     SELECT e.payload::text
     FROM {schema}.task_events AS e
     WHERE e.app_name = t.app_name AND e.user_id = t.user_id AND e.task_id = t.task_id
-      AND e.revision > :revision
+      AND e.revision > :revision AND e.revision <= t.revision
     ORDER BY e.revision
   ) AS events
 FROM {schema}.tasks AS t
@@ -190,7 +192,7 @@ SELECT counted.total, counted.lapsed, t.payload::text AS payload,
     SELECT e.payload::text
     FROM {schema}.task_events AS e
     WHERE e.app_name = t.app_name AND e.user_id = t.user_id AND e.task_id = t.task_id
-      AND e.revision > t.payload_revision
+      AND e.revision > t.payload_revision AND e.revision <= t.revision
     ORDER BY e.revision
   ) AS events
 FROM counted

@@ -2,10 +2,9 @@
 
     python -m benchmarks.scripts.tasks [--chunks 1000]
 
-One task is saved once for each of its chunks of 50 characters, as a request handler does, on a database
-of its own on ADKPG_DATABASE_URL's server (else the embedded one). WAL is what the server wrote. A
-turn is five saves: submitted, working, a message, an artifact, completed. The sdk's stores need
-``a2a-sdk[postgresql]``, and so asyncpg.
+One task is saved once for each of its chunks of 50 characters, as a request handler does, on a
+database of its own on ADKPG_DATABASE_URL's server (else the embedded one). WAL is what the server
+wrote. A turn is five saves: submitted, working, a message, an artifact, completed.
 """
 
 import argparse
@@ -55,9 +54,7 @@ def versioned(store: Any) -> Save:
 
 async def stream(save: Save, chunks: int) -> None:
     """Saves a task once for each chunk of its result."""
-    task = Task(
-        id="stream", context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_WORKING)
-    )
+    task = Task(id="stream", context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_WORKING))
     await save(task, task)
     for number in range(chunks):
         artifact = Artifact(artifact_id="a", parts=[Part(text="x" * 50)])

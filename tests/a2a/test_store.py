@@ -254,3 +254,19 @@ async def test_errors_tell_a_peer_nothing_of_the_database(
         await store.get("t1", ANA)
     for told in (str(refused.value), str(failed.value)):
         assert not any(word in told for word in ("session", "database", "tasks", "ADKPG", "127"))
+
+
+async def test_events_of_the_same_task_elsewhere_are_none_of_it(
+    store: DatabaseTaskStore, connection: asyncpg.Connection
+) -> None:
+    version = await first(store)
+    await connection.execute(  # as an import of a file leaves them whose task has gone on there
+        "INSERT INTO task_events SELECT app_name, user_id, task_id, n, session_id, $1"
+        " FROM tasks, generate_series(2, 3) AS n",
+        '{"statusUpdate": {"status": {"state": "TASK_STATE_FAILED"}}}',
+    )
+    assert (await found(store)).task == task()
+    changed = task(state=TaskState.TASK_STATE_INPUT_REQUIRED)
+    event = status(TaskState.TASK_STATE_INPUT_REQUIRED)
+    await store.save(changed, event=event, prev_version=version, context=ANA)
+    assert (await found(store)).task == changed

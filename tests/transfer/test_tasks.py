@@ -319,10 +319,15 @@ async def test_what_cannot_be_read_is_said_and_costs_nothing_else(
         "nan": {"metadata": '{"adk_app_name": "shop", "x": NaN}'},
         "deep": {"metadata": "[" * 100_000},
         "scalar": {"metadata": "5"},
-        "utf8": {"owner": b"\xff"},
-        "nul": {"owner": "a\0"},
-        "reserved": {"owner": "\1app"},
-        "long": {"owner": "u" * 600},
+        **{
+            name: {"owner": owner, "metadata": '{"adk_app_name": "shop"}'}
+            for name, owner in {
+                "utf8": b"\xff",
+                "nul": "a\0",
+                "reserved": "\1app",
+                "long": "u" * 600,
+            }.items()
+        },
         "context": {"context_id": b"\0"},
         "old": {"protocol_version": None, "status": '{"state": 5}'},
         "older": {"protocol_version": None, "history": "5"},

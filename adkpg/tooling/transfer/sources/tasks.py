@@ -33,7 +33,8 @@ def read_task(row: Any, selection: Selection, now: datetime) -> Any:
     try:
         metadata = _value(row.metadata)
         app_name = _named(metadata, "adk_app_name") or app_name
-        user_id = user_id or _named(metadata, "adk_user_id") or anonymous(row.context_id)
+        # The sdk's owner may be a name that nobody has checked, which ADK's user never is.
+        user_id = _named(metadata, "adk_user_id") or user_id or anonymous(row.context_id)
         if not selection.takes(app_name or "", user_id):
             return None
         task = _task(row, metadata)
