@@ -184,7 +184,7 @@ async def test_what_fails_of_ours_names_nothing_of_ours(
     by_a2a: ByA2a, connection: asyncpg.Connection
 ) -> None:
     client = await (await by_a2a()).client()
-    await connection.execute("ALTER TABLE events RENAME TO gone")
+    await connection.execute("ALTER TABLE events ADD CONSTRAINT none CHECK (false) NOT VALID")
     answers = await sent(client, "hello")
     assert state_of(answers) == FAILED
     (part,) = answers[-1].status_update.status.message.parts
