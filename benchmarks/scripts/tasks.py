@@ -9,6 +9,7 @@ wrote. A turn is five saves: submitted, working, a message, an artifact, complet
 
 import argparse
 import asyncio
+import secrets
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -57,7 +58,7 @@ async def stream(save: Save, chunks: int) -> None:
     task = Task(id="stream", context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_WORKING))
     await save(task, task)
     for number in range(chunks):
-        artifact = Artifact(artifact_id="a", parts=[Part(text="x" * 50)])
+        artifact = Artifact(artifact_id="a", parts=[Part(text=secrets.token_hex(25))])
         if number:
             task.artifacts[0].parts.extend(artifact.parts)
         else:
