@@ -44,6 +44,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from adkpg import (  # noqa: F401 - so that type checkers know adkpg.facts and its like
+        a2a,
         adk,
         artifacts,
         documents,
@@ -111,6 +112,7 @@ else:
         "text_search_config": "memory.write.configuration",
     }
     _PACKAGES = (
+        "a2a",
         "adk",
         "artifacts",
         "documents",

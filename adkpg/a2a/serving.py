@@ -6,6 +6,8 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from inspect import signature
+from typing import Any
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
@@ -33,8 +35,13 @@ from adkpg.sessions.doors import Door, door_here
 
 logger = logging.getLogger(__name__)
 
-_PARKED_S = 300.0
-"""How long a process remembers a task that waits for somebody; any process goes on with it."""
+# How long a process remembers a task that waits for input; any process goes on with it. The
+# sdk can do so from 1.3 on.
+_PARKED: dict[str, Any] = (
+    {"interrupted_task_timeout": 300.0}
+    if "interrupted_task_timeout" in signature(DefaultRequestHandler.__init__).parameters
+    else {}
+)
 
 
 @asynccontextmanager
@@ -99,7 +106,7 @@ def _served(route: BaseRoute) -> tuple[DefaultRequestHandler, list[Route]] | Non
         store,
         card,
         event_stream=store.event_stream(),
-        interrupted_task_timeout=_PARKED_S,
+        **_PARKED,
     )
     return handler, create_jsonrpc_routes(handler, route.path, enable_v0_3_compat=True)
 
