@@ -2,13 +2,14 @@
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import asyncpg
-from a2a.server.cluster import TaskVersion
+from a2a.server.cluster import ConcurrentTaskModificationError, TaskVersion
 from a2a.server.context import ServerCallContext
 from a2a.types import ListTasksRequest, Message, Task
 from google.adk.sessions.session import Session
@@ -168,10 +169,11 @@ def _task(of: Person) -> Task:
 
 
 async def _save_task(s: Services, who: dict[str, Any], of: Person) -> object:
-    stored = await s.tasks.get(of.task_id, _caller(who))
-    version = TaskVersion.MISSING if stored is None else stored.version
-    task = Task(id=of.task_id, context_id=who["user_id"])
-    return await s.tasks.save(task, event=None, prev_version=version, context=_caller(who))
+    task = Task(id=of.task_id, context_id=of.session_id)
+    lived = TaskVersion(2)  # as it was left; of another user there is none
+    with suppress(ConcurrentTaskModificationError):
+        return await s.tasks.save(task, event=None, prev_version=lived, context=_caller(who))
+    return None
 
 
 async def _append(s: Services, who: dict[str, Any], of: Person) -> object:
