@@ -655,7 +655,7 @@ memory_jobs = Table(
     _key("app_name"),
     _key("user_id"),
     Column("position", BigInteger, nullable=False),
-    Column("task", Text, nullable=False, comment="embed, or extract (facts)."),
+    Column("work", Text, nullable=False, comment="embed, or extract (facts)."),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
     Column(
         "due_at",
@@ -691,7 +691,7 @@ memory_jobs = Table(
         server_default=false(),
         comment="Given up: waits for somebody to fix the cause and revive it.",
     ),
-    PrimaryKeyConstraint("app_name", "user_id", "position", "task", name="memory_jobs_pkey"),
+    PrimaryKeyConstraint("app_name", "user_id", "position", "work", name="memory_jobs_pkey"),
     ForeignKeyConstraint(
         ["app_name", "user_id", "position"],
         _MEMORY_KEY,
@@ -700,8 +700,8 @@ memory_jobs = Table(
     ),
     # Users with work, and a user's work, are found in this order: no backlog is ever sorted.
     Index(
-        "memory_jobs_task_idx",
-        "task",
+        "memory_jobs_work_idx",
+        "work",
         "app_name",
         "user_id",
         "position",

@@ -166,7 +166,7 @@ class Ledger:
             await transaction.fetch(
                 job_statements.end(
                     **scope,
-                    task="extract",
+                    work="extract",
                     positions=[held[memory_id]["position"] for memory_id in done],
                 )
             )

@@ -194,7 +194,7 @@ class Facts:
         self._database = memory.database
         embedder = memory.embedder
         self._vectors = None if embedder is None else Vectors(memory.database, embedder)
-        self._claims = Claims(memory.database, task="extract")
+        self._claims = Claims(memory.database, work="extract")
         self._ledger = Ledger(memory.database, limits or Limits())
         self._breaker = memory.database.breakers.of(extractor)
 

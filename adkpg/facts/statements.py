@@ -91,7 +91,7 @@ class Ended(TypedDict):
     app_name: str
     user_id: str
     position: int
-    task: str
+    work: str
 
 
 @_sql.query()

@@ -80,7 +80,7 @@ SELECT m.memory_id, m.position, m.digest,
     SELECT
     FROM {schema}.memory_jobs AS j
     WHERE j.app_name = m.app_name AND j.user_id = m.user_id AND j.position = m.position
-      AND j.task = 'extract'
+      AND j.work = 'extract'
   ) AS waiting
 FROM {schema}.memories AS m
 WHERE m.app_name = :app_name AND m.user_id = :user_id AND m.memory_id = ANY (:memory_ids)
@@ -246,7 +246,7 @@ unread AS (
   LIMIT :limit
 ),
 queued AS (
-  INSERT INTO {schema}.memory_jobs (app_name, user_id, position, task)
+  INSERT INTO {schema}.memory_jobs (app_name, user_id, position, work)
   SELECT app_name, user_id, position, 'extract' FROM unread
   ON CONFLICT DO NOTHING
   RETURNING user_id, position
@@ -258,13 +258,13 @@ ORDER BY unread.user_id, unread.position;
 
 -- name: end_waiting
 DELETE FROM {schema}.memory_jobs
-WHERE (app_name, user_id, position, task) IN (
-  SELECT app_name, user_id, position, task
+WHERE (app_name, user_id, position, work) IN (
+  SELECT app_name, user_id, position, work
   FROM {schema}.memory_jobs
-  WHERE app_name = :app_name AND task = 'extract'
+  WHERE app_name = :app_name AND work = 'extract'
     AND NOT EXISTS (
       SELECT FROM {schema}.app_settings WHERE app_name = :app_name AND extract_facts
     )
   LIMIT :limit
 )
-RETURNING app_name, user_id, position, task;
+RETURNING app_name, user_id, position, work;

@@ -123,7 +123,7 @@ BEGIN
          WHERE a.app_name = app_name AND a.model_id = model_id;
         others := EXISTS (
             SELECT FROM memory_jobs j
-             WHERE j.app_name = app_name AND j.user_id = user_id AND j.task = 'embed' AND NOT j.dead
+             WHERE j.app_name = app_name AND j.user_id = user_id AND j.work = 'embed' AND NOT j.dead
                AND (j.lease_expires_at IS NULL OR j.lease_expires_at <= now())
         );
     END IF;
@@ -160,7 +160,7 @@ BEGIN
           INTO new_ids, first, claimed_until
           FROM memory_jobs j JOIN memories m
             ON m.app_name = j.app_name AND m.user_id = j.user_id AND m.position = j.position
-         WHERE j.app_name = app_name AND j.user_id = user_id AND j.task = 'embed'
+         WHERE j.app_name = app_name AND j.user_id = user_id AND j.work = 'embed'
            AND j.claim = claim::uuid;
     END IF;
     RETURN json_build_object(

@@ -93,13 +93,13 @@ BEGIN
        -- As the index has them: neighbours' pages are found in the caches.
        ORDER BY w.lexeme COLLATE "C", g.position;
     INSERT INTO memory_jobs (
-        app_name, user_id, position, task, claim, lease_expires_at, attempts
+        app_name, user_id, position, work, claim, lease_expires_at, attempts
     ) SELECT app_name, user_id, p, 'embed',
              CASE WHEN claimed_until IS NOT NULL THEN claim END,
              claimed_until, (claimed_until IS NOT NULL)::integer
         FROM unnest(places) p;
     IF extract_facts THEN
-        INSERT INTO memory_jobs (app_name, user_id, position, task)
+        INSERT INTO memory_jobs (app_name, user_id, position, work)
         SELECT app_name, user_id, p, 'extract' FROM unnest(turns) p;
     END IF;
     RETURN coalesce(cardinality(positions), 0);

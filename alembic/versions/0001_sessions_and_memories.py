@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS, REGISTER
 
-revision = "0001r38"
+revision = "0001r39"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -1030,7 +1030,7 @@ def upgrade() -> None:
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
         sa.Column("user_id", sa.Text(collation="C"), nullable=False),
         sa.Column("position", sa.BigInteger(), nullable=False),
-        sa.Column("task", sa.Text(), nullable=False, comment="embed, or extract (facts)."),
+        sa.Column("work", sa.Text(), nullable=False, comment="embed, or extract (facts)."),
         sa.Column(
             "created_at",
             postgresql.TIMESTAMP(timezone=True),
@@ -1081,14 +1081,14 @@ def upgrade() -> None:
             name="memory_jobs_memory_fkey",
             ondelete="CASCADE",
         ),
-        sa.PrimaryKeyConstraint("app_name", "user_id", "position", "task", name="memory_jobs_pkey"),
+        sa.PrimaryKeyConstraint("app_name", "user_id", "position", "work", name="memory_jobs_pkey"),
         schema=schema,
         comment="What is still to be done with memories: they are committed and found by their words.",
     )
     op.create_index(
-        "memory_jobs_task_idx",
+        "memory_jobs_work_idx",
         "memory_jobs",
-        ["task", "app_name", "user_id", "position"],
+        ["work", "app_name", "user_id", "position"],
         unique=False,
         schema=schema,
         postgresql_where=sa.text("NOT dead"),
@@ -1367,7 +1367,7 @@ def downgrade() -> None:
     op.drop_index("memory_lexemes_position_idx", table_name="memory_lexemes", schema=schema)
     op.drop_table("memory_lexemes", schema=schema)
     op.drop_index(
-        "memory_jobs_task_idx",
+        "memory_jobs_work_idx",
         table_name="memory_jobs",
         schema=schema,
         postgresql_where=sa.text("NOT dead"),

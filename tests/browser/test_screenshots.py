@@ -180,7 +180,7 @@ async def story(
                 other.id,
             )
     await connection.execute(
-        "INSERT INTO memory_jobs (app_name, user_id, position, task, dead, attempts, error)"
+        "INSERT INTO memory_jobs (app_name, user_id, position, work, dead, attempts, error)"
         " SELECT app_name, user_id, position, 'embed', true, 8,"
         " 'The embedder refused the text: 400 input is too long for this model.'"
         " FROM memories WHERE app_name = 'support' ORDER BY user_id, position LIMIT 2"

@@ -143,7 +143,7 @@ def test_jobs_are_counted_and_revived(
     other = json.loads(adkpg("memory", "jobs", *APP, "--user", "bob", "--revive", "--json").out)
     assert other["revived"] == 0
     assert other["jobs"][0] == {
-        "task": "embed",
+        "work": "embed",
         "waiting": 1,
         "failed": 0,
         "dead": 0,

@@ -23,7 +23,7 @@ def test_what_waits_and_how_large_tables_are_is_shown(adkpg: Adkpg, database_url
     assert (outcome.code, outcome.err) == (0, "")
     lines = [line.split() for line in outcome.out.splitlines() if line]
     assert lines[:3] == [
-        ["TASK", "WAITING", "FAILED", "DEAD"],
+        ["WORK", "WAITING", "FAILED", "DEAD"],
         ["embed", "0", "0", "0"],
         ["extract", "0", "0", "0"],
     ]
@@ -46,7 +46,7 @@ def test_what_is_counted_names_apps_and_users(adkpg: Adkpg, database_url: str) -
 def test_json_has_the_same(adkpg: Adkpg, database_url: str) -> None:
     _live(database_url)
     known = json.loads(adkpg("stats", "--json", "--database-url", database_url).out)
-    assert [each["task"] for each in known["jobs"]] == ["embed", "extract"]
+    assert [each["work"] for each in known["jobs"]] == ["embed", "extract"]
     assert {each["name"] for each in known["tables"]} >= {"events"}
     found = json.loads(
         adkpg("stats", "--exact", "--since", "2d", "--json", "--database-url", database_url).out

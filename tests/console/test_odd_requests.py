@@ -21,7 +21,7 @@ SENSIBLE = {
     "session": "s",
     "memory": "n",
     "q": "tea",
-    "task": "embed",
+    "work": "embed",
     "known": "0",
     "question": "none",
     "again": "another",
@@ -51,8 +51,8 @@ SENT: dict[str, tuple[str, ...]] = {
     "/forget/now": (*SCOPE, "again"),
     "/lab/save": (*SCOPE, "q", "evidence-1", "more"),
     "/lab/delete": (*SCOPE, "question"),
-    "/operations/retry": ("task", *SCOPE, "memory"),
-    "/operations/retry-all": ("task", "app"),
+    "/operations/retry": ("work", *SCOPE, "memory"),
+    "/operations/retry-all": ("work", "app"),
 }
 """Which fields an action reads."""
 ODD = (

@@ -30,25 +30,25 @@ async def test_dead_letters_have_their_error_and_are_retried(
     await memory.add_memory(**ANA, memories=[entry(text, text) for text in ("one", "two", "three")])
     await memory.add_memory(app_name="app", user_id=None, memories=[entry("four", "four")])
     await connection.execute(
-        "INSERT INTO memory_jobs (app_name, user_id, position, task, dead, attempts, error)"
+        "INSERT INTO memory_jobs (app_name, user_id, position, work, dead, attempts, error)"
         " SELECT app_name, user_id, position, 'embed', true, 5, 'the model is out' FROM memories"
     )
     page = await browser.text("/operations")
     assert page.count("the model is out") == 4
     assert "<strong>4</strong><span>given up (embed)</span>" in page
     form = await browser.token("/operations")
-    place = {"app": "app", "user": "ana", "task": "embed"}
+    place = {"app": "app", "user": "ana", "work": "embed"}
     answer = await browser.post("/operations/retry", form_token=form, **place, memory="two")
     assert answer.status_code == 303
     assert await dead(connection) == ["four", "one", "three"]
-    await browser.post("/operations/retry", form_token=form, app="app", task="embed", memory="four")
+    await browser.post("/operations/retry", form_token=form, app="app", work="embed", memory="four")
     assert await dead(connection) == ["one", "three"]
-    await browser.post("/operations/retry-all", form_token=form, app="app", task="embed")
+    await browser.post("/operations/retry-all", form_token=form, app="app", work="embed")
     assert await dead(connection) == []
     assert "None: nothing was given up" in await browser.text("/operations")
     actions = [each.action for each in (await Audit(database).entries()).items]
     assert actions == ["retry_all", "retry", "retry"]
-    wrong = await browser.post("/operations/retry", form_token=form, app="a", task="x", memory="m")
+    wrong = await browser.post("/operations/retry", form_token=form, app="a", work="x", memory="m")
     assert wrong.status_code == 400
 
 

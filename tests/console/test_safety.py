@@ -235,7 +235,7 @@ async def test_every_page_and_action_says_that_the_database_is_away_and_comes_ba
     proxy: Proxy, impatient: None, browse: Callable[..., Browser]
 ) -> None:
     asked = {"app": "a", "user": "u", "session": "s", "memory": "m", "q": "tea"}
-    sent = {**asked, "task": "embed", "question": "x", "again": "u"}
+    sent = {**asked, "work": "embed", "question": "x", "again": "u"}
     async with Database(proxy.url) as database:
         memory = PgVectorMemoryService(database, mode="text")
         sessions = DatabaseSessionService(database)

@@ -97,7 +97,7 @@ async def test_a_source_erased_while_its_facts_are_committed_takes_them_along(
     extracting = asyncio.create_task(facts.extract(**USER))
     await asked.wait()
     # The facts are written, and their transaction waits to end the job.
-    jobs = "SELECT FROM adkpg.memory_jobs WHERE task = 'extract' FOR UPDATE"
+    jobs = "SELECT FROM adkpg.memory_jobs WHERE work = 'extract' FOR UPDATE"
     async with locked(database_url, jobs) as lock:
         go.set()
         await lock.until_blocked(1)

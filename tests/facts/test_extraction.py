@@ -91,7 +91,7 @@ async def test_turns_that_wait_again_add_nothing(
     drawn = "SELECT * FROM memories WHERE kind = 'fact' ORDER BY position"
     before = await connection.fetch(drawn)
     await connection.execute(
-        "INSERT INTO memory_jobs (app_name, user_id, position, task) "
+        "INSERT INTO memory_jobs (app_name, user_id, position, work) "
         "SELECT app_name, user_id, position, 'extract' FROM memories WHERE kind = 'turn'"
     )
     script.says(

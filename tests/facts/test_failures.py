@@ -51,7 +51,7 @@ async def test_unreadable_answers_are_tried_again_later(
     assert "cannot be read" in report.errors[0]
     assert await known(facts) == []
     (job,) = await connection.fetch("SELECT *, due_at > now() AS later FROM memory_jobs")
-    assert (job["task"], job["attempts"], job["later"]) == ("extract", 1, True)
+    assert (job["work"], job["attempts"], job["later"]) == ("extract", 1, True)
     assert "answered twice" in job["error"]
     assert await facts.extract(**USER) == ExtractionReport(), "it is not due"
     assert len(script.requests) == 2
@@ -97,7 +97,7 @@ async def test_a_model_that_is_down_uses_up_no_attempt_and_ends_the_round(
     report = await facts.extract_pending()
     assert report.failed == 1
     assert len(script.requests) == 1
-    jobs = await connection.fetch("SELECT * FROM memory_jobs WHERE task = 'extract'")
+    jobs = await connection.fetch("SELECT * FROM memory_jobs WHERE work = 'extract'")
     assert [(job["attempts"], job["dead"], job["lease_expires_at"]) for job in jobs] == [
         (0, False, None)
     ] * 3
@@ -117,7 +117,7 @@ async def test_turns_that_are_refused_for_ever_are_given_up(
         await remember(memory, 1, FIRST)
         script.says("no", "no")
         await facts.extract(**USER)
-        assert await connection.fetchval("SELECT dead FROM memory_jobs WHERE task = 'extract'")
+        assert await connection.fetchval("SELECT dead FROM memory_jobs WHERE work = 'extract'")
         await _due_again(connection)
         assert await facts.extract(**USER) == ExtractionReport()
 
@@ -156,7 +156,7 @@ async def test_turns_are_given_up_only_if_the_extractor_reads_others(
             assert (await facts.extract(**USER)).unavailable
             assert work.pause_s() > 0.0
             await _due_again(connection)
-        dead = "SELECT dead FROM memory_jobs WHERE task = 'extract'"
+        dead = "SELECT dead FROM memory_jobs WHERE work = 'extract'"
         assert not await connection.fetchval(dead)
         extractor.of = "cat"
         work.forgive()

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.fault
 
 UNCLAIMED = (
     "SELECT count(*) FROM memory_jobs "
-    "WHERE task = 'extract' AND lease_expires_at IS NULL AND attempts = 0"
+    "WHERE work = 'extract' AND lease_expires_at IS NULL AND attempts = 0"
 )
 
 
@@ -109,7 +109,7 @@ async def test_a_model_that_is_down_pauses_extraction_for_all_users(
         script.says(*[operations(add("Ana has a cat.", "t1"))] * (7 if outage == 3 else 0))
         clock.now += 2.0 ** (outage - 1)
     async with asyncio.timeout(60):
-        while await connection.fetchval("SELECT count(*) FROM memory_jobs WHERE task = 'extract'"):
+        while await connection.fetchval("SELECT count(*) FROM memory_jobs WHERE work = 'extract'"):
             await connection.execute("UPDATE memory_jobs SET due_at = now()")
     stop.set()
     assert await run == 7

@@ -19,9 +19,9 @@ async def test_switching_off_waits_for_turns_that_are_being_queued_and_ends_thei
     facts = Facts(memory)
     await remember(memory, 1, "I have a cat.")
     on = "SELECT extract_facts FROM app_settings"
-    waiting = "SELECT count(*) FROM memory_jobs WHERE task = 'extract'"
+    waiting = "SELECT count(*) FROM memory_jobs WHERE work = 'extract'"
     same = (
-        "INSERT INTO adkpg.memory_jobs (app_name, user_id, position, task)"
+        "INSERT INTO adkpg.memory_jobs (app_name, user_id, position, work)"
         " SELECT app_name, user_id, position, 'extract' FROM adkpg.memories"
     )
     async with locked(database_url, same) as lock:

@@ -100,7 +100,7 @@ async def store(
             custom_metadata={ALL: ALL},
         )
     await connection.execute(
-        "INSERT INTO memory_jobs (app_name, user_id, position, task, dead, error)"
+        "INSERT INTO memory_jobs (app_name, user_id, position, work, dead, error)"
         " SELECT app_name, user_id, position, 'embed', true, $1 FROM memories LIMIT 2",
         ALL,
     )

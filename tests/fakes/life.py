@@ -87,7 +87,7 @@ async def live_through(
     await add_drawn(memory, connection, scope, "has a cat", turns[0]["memory_id"])
     await memory.delete_exactly(**scope, memory_ids=[turns[2]["memory_id"]])
     await connection.execute(
-        "INSERT INTO memory_jobs (app_name, user_id, position, task) SELECT app_name, user_id,"
+        "INSERT INTO memory_jobs (app_name, user_id, position, work) SELECT app_name, user_id,"
         " position, 'extract' FROM memories WHERE app_name = $1 AND user_id = $2",
         app_name,
         user_id,

@@ -75,7 +75,7 @@ async def vectors(connection: asyncpg.Connection, name: str, app: str = "app") -
 
 
 async def jobs(connection: asyncpg.Connection) -> int:
-    count: int = await connection.fetchval("SELECT count(*) FROM memory_jobs WHERE task = 'embed'")
+    count: int = await connection.fetchval("SELECT count(*) FROM memory_jobs WHERE work = 'embed'")
     return count
 
 
@@ -94,7 +94,7 @@ async def covered(connection: asyncpg.Connection) -> bool:
         "SELECT count(*) FROM memories m JOIN app_settings a USING (app_name) WHERE NOT EXISTS ("
         " SELECT FROM memory_vectors v WHERE (v.app_name, v.user_id, v.position, v.model_id)"
         " = (m.app_name, m.user_id, m.position, a.model_id)) AND NOT EXISTS ("
-        " SELECT FROM memory_jobs j WHERE (j.app_name, j.user_id, j.position, j.task, j.dead)"
+        " SELECT FROM memory_jobs j WHERE (j.app_name, j.user_id, j.position, j.work, j.dead)"
         " = (m.app_name, m.user_id, m.position, 'embed', false))"
     )
     return missing == 0

@@ -49,8 +49,8 @@ async def known(facts: Facts, **options: Any) -> list[str]:
     return [fact.text for fact in profile.facts]
 
 
-async def waiting(connection: asyncpg.Connection, task: str = "extract") -> int:
-    count: int = await connection.fetchval("SELECT count(*) FROM memory_jobs WHERE task = $1", task)
+async def waiting(connection: asyncpg.Connection, work: str = "extract") -> int:
+    count: int = await connection.fetchval("SELECT count(*) FROM memory_jobs WHERE work = $1", work)
     return count
 
 

@@ -106,7 +106,7 @@ class Services:
             DatabaseTaskStore(database, app_name=APP),
             Facts(memory, extractor=Echo()),
             Models(database),
-            Jobs(database, task="embed"),
+            Jobs(database, work="embed"),
             Audit(database),
             live or {},
         )

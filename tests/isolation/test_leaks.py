@@ -313,14 +313,14 @@ async def test_a_worker_works_in_the_scope_of_each_user(
             return await super().work(app_name, user_id)
 
     await connection.execute(
-        "INSERT INTO memory_jobs (app_name, user_id, position, task)"
+        "INSERT INTO memory_jobs (app_name, user_id, position, work)"
         " SELECT app_name, user_id, position, 'embed' FROM memories ON CONFLICT DO NOTHING"
     )
     vectors = Vectors(worked, ToyEmbedder())
     while await Worker([Watched(vectors)]).run_once():
         continue
     assert seen == {"ada": {"ada"}, "bob": {"bob"}, "\x01app": set()}
-    assert not await connection.fetchval("SELECT count(*) FROM memory_jobs WHERE task = 'embed'")
+    assert not await connection.fetchval("SELECT count(*) FROM memory_jobs WHERE work = 'embed'")
 
 
 @pytest.mark.usefixtures("furnished")

@@ -13,12 +13,12 @@ def outbox(database: Database) -> DatabaseSessionService:
 
 @pytest.fixture
 def jobs(database: Database) -> Jobs:
-    return Jobs(database, task="embed")
+    return Jobs(database, work="embed")
 
 
 @pytest.fixture
 def claims(database: Database) -> Claims:
-    return Claims(database, task="embed")
+    return Claims(database, work="embed")
 
 
 @pytest.fixture

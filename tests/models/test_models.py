@@ -104,7 +104,7 @@ async def test_activation_revives_what_another_model_had_given_up_or_claimed(
 ) -> None:
     await remember(old, *TEXTS)
     await connection.execute(
-        "INSERT INTO memory_jobs (app_name, user_id, position, task, attempts, dead, error,"
+        "INSERT INTO memory_jobs (app_name, user_id, position, work, attempts, dead, error,"
         " lease_expires_at, due_at)"
         " SELECT app_name, user_id, position, 'embed', 9, position % 2 = 0,"
         " 'refused', now() + interval '1 hour', now() + interval '1 hour' FROM memories"

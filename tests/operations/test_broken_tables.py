@@ -255,7 +255,7 @@ async def test_dead_letters_are_a_failure_and_revived(
     assert (found.status, found.cure) == ("failure", "adkpg worker --once --revive")
     assert found.detail.startswith("1 jobs (embed) were given up: ")
     assert "no coffee" in found.detail
-    assert await Jobs(database, task="embed").revive() == 1
+    assert await Jobs(database, work="embed").revive() == 1
     await memory.embed_pending()
     assert (await find(database, "queue")).status == "ok"
 

@@ -450,10 +450,10 @@ async def test_what_waits_and_the_pool_are_reported(
         )
         return float(point.value)
 
-    assert gauge("adkpg.jobs.waiting", task="embed") == 2
-    assert gauge("adkpg.jobs.dead", task="embed") == 1
-    assert gauge("adkpg.jobs.oldest", task="embed") >= 3_600
-    assert gauge("adkpg.jobs.waiting", task="extract") == 0
+    assert gauge("adkpg.jobs.waiting", work="embed") == 2
+    assert gauge("adkpg.jobs.dead", work="embed") == 1
+    assert gauge("adkpg.jobs.oldest", work="embed") >= 3_600
+    assert gauge("adkpg.jobs.waiting", work="extract") == 0
     place = str(database.place["server.address"])
     assert gauge("db.client.connection.count", pool=place, state="idle") == 1
     assert gauge("db.client.connection.count", pool=place, state="used") == 0

@@ -89,7 +89,7 @@ SHOWN = "Database('postgresql://u:***@h/d')"
         (TEIReranker(api_key=SECRET), "TEIReranker(model='tei')"),
         (OnnxReranker(Path("folder/mini")), "OnnxReranker(model='mini')"),
         (FactExtractor(ScriptedLlm.answering("x", name="m")), "FactExtractor(model='m')"),
-        (Jobs(DATABASE, task="embed"), f"Jobs({SHOWN}, task='embed')"),
+        (Jobs(DATABASE, work="embed"), f"Jobs({SHOWN}, work='embed')"),
         (Audit(DATABASE), f"Audit({SHOWN})"),
         (SavedQuestions(DATABASE), f"SavedQuestions({SHOWN})"),
         (MemoryPlugin(), "MemoryPlugin(None, name='memory')"),

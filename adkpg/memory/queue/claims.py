@@ -13,7 +13,7 @@ from adkpg.database import Database
 from adkpg.errors import DatabaseError
 from adkpg.keys import ScopeKey
 from adkpg.memory.queue import statements
-from adkpg.memory.queue.jobs import Task
+from adkpg.memory.queue.jobs import WorkKind
 from adkpg.outages.cancellation import uninterrupted
 
 logger = logging.getLogger(__name__)
@@ -40,19 +40,19 @@ class Waiting:
 
 
 class Claims:
-    """The queue of one task, as workers share it; many processes may do so simultaneously.
+    """The queue of one kind of work, as workers share it; many processes may do so simultaneously.
 
     A claim is a lease: it lapses after ``ADKPG_JOB_LEASE_S``, and then another may claim the same
     work. Whoever had it before can no longer give it back, fail it or end it.
 
     Args:
       database: Where the memories are.
-      task: ``embed`` or ``extract``.
+      work: ``embed`` or ``extract``.
     """
 
-    def __init__(self, database: Database, *, task: Task) -> None:
+    def __init__(self, database: Database, *, work: WorkKind) -> None:
         self._database = database
-        self._task = task
+        self._work = work
         self._after = _FIRST
 
     async def due_users(self, *, model_id: int | None = None) -> list[tuple[str, str]]:
@@ -109,7 +109,7 @@ class Claims:
                 claim(
                     app_name=app_name,
                     user_id=user_id,
-                    task=self._task,
+                    work=self._work,
                     claim=str(uuid.uuid4()),
                     limit=limit,
                     lease_s=self._database.settings.job_lease_s,
@@ -172,7 +172,7 @@ class Claims:
             await self._database.run.fetch(
                 statements.complete(
                     **_of(rows),
-                    task=self._task,
+                    work=self._work,
                     claimed_until=rows[0]["lease_expires_at"],
                     positions=positions,
                 )
@@ -182,7 +182,7 @@ class Claims:
         """Returns what waits for a model, of an app or of all; nothing dead."""
         self._database.run.require_every_scope()
         row = await self._database.run.fetch_one(
-            statements.select_waiting(task=self._task, of_app=app_name, model_id=model_id)
+            statements.select_waiting(work=self._work, of_app=app_name, model_id=model_id)
         )
         assert row is not None
         return Waiting(**row)
@@ -199,7 +199,7 @@ class Claims:
         self._database.run.require_every_scope()
         if app_name is None:
             query = statements.select_users(
-                task=self._task,
+                work=self._work,
                 after_app=after[0],
                 after_user=after[1],
                 limit=_USERS_READ,
@@ -209,7 +209,7 @@ class Claims:
             )
         else:
             query = statements.select_users_of_app(
-                task=self._task,
+                work=self._work,
                 app_name=app_name,
                 after_app=after[0],
                 after_user=after[1],
@@ -232,7 +232,7 @@ class Claims:
             await self._database.run.fetch(
                 statements.put_back(
                     **_of(rows),
-                    task=self._task,
+                    work=self._work,
                     claimed_until=rows[0]["lease_expires_at"],
                     memory_ids=[row["memory_id"] for row in rows],
                     error=None if error is None else jsontext.storable(error)[:_LONGEST_ERROR],

@@ -12,24 +12,24 @@ from adkpg.memory.queue import statements
 from adkpg.pages import Page, cursor_of, place_of
 from adkpg.telemetry.calls import on, traced
 
-Task = Literal["embed", "extract"]
+WorkKind = Literal["embed", "extract"]
 
 _FIRST = ("", "", -(2**63), 0)  # before all places
 
 
 @dataclass(frozen=True)
 class Backlog:
-    """The amount of work of one task, in memories.
+    """How much there is of one kind of work, in memories.
 
     Attributes:
-      task: ``embed`` or ``extract``.
+      work: ``embed`` or ``extract``.
       waiting: Work still to be done, failures included.
       failed: How many of those failed before.
       dead: Work that was given up, until `revive`.
       error: One of the errors, if there are any.
     """
 
-    task: str
+    work: str
     waiting: int
     failed: int
     dead: int
@@ -63,19 +63,19 @@ class DeadJob:
     revive=on("memory_jobs"),
 )
 class Jobs:
-    """The queue of one task: everybody's jobs, an app's, or a user's.
+    """The queue of one kind of work: everybody's jobs, an app's, or a user's.
 
     Args:
       database: Where the memories are.
-      task: ``embed`` or ``extract``.
+      work: ``embed`` or ``extract``.
     """
 
-    def __init__(self, database: Database, *, task: Task) -> None:
+    def __init__(self, database: Database, *, work: WorkKind) -> None:
         self._database = database
-        self._task = task
+        self._work = work
 
     def __repr__(self) -> str:
-        return f"Jobs({self._database!r}, task={self._task!r})"
+        return f"Jobs({self._database!r}, work={self._work!r})"
 
     async def backlog(
         self, *, app_name: str | None = None, user_id: str | Users = Users.ALL
@@ -91,12 +91,12 @@ class Jobs:
         """
         user = self._user(app_name, user_id)
         if app_name is not None and user is not None:
-            query = statements.count_jobs_of_user(task=self._task, app_name=app_name, user_id=user)
+            query = statements.count_jobs_of_user(work=self._work, app_name=app_name, user_id=user)
         else:
-            query = statements.count_jobs(task=self._task, of_app=app_name, of_user=user)
+            query = statements.count_jobs(work=self._work, of_app=app_name, of_user=user)
         row = await self._database.run.fetch_one(query)
         assert row is not None
-        return Backlog(self._task, **row)
+        return Backlog(self._work, **row)
 
     async def dead(
         self,
@@ -123,7 +123,7 @@ class Jobs:
         place = _FIRST if cursor is None else place_of(cursor, str, str, int, int)
         if app_name is not None and user is not None:
             query = statements.select_dead_of_user(
-                task=self._task,
+                work=self._work,
                 app_name=app_name,
                 user_id=user,
                 after_position=place[2],
@@ -131,7 +131,7 @@ class Jobs:
             )
         else:
             query = statements.select_dead(
-                task=self._task,
+                work=self._work,
                 of_app=app_name,
                 of_user=user,
                 after_app=place[0],
@@ -179,12 +179,12 @@ class Jobs:
         user = self._user(app_name, user_id)
         if app_name is not None and user is not None:
             query = statements.revive_of_user(
-                task=self._task, app_name=app_name, user_id=user, memory_id=memory_id
+                work=self._work, app_name=app_name, user_id=user, memory_id=memory_id
             )
         elif memory_id is not None:
             raise InvalidInput("A memory is named by its app and user, too; give both.")
         else:
-            query = statements.revive(task=self._task, of_app=app_name, of_user=user)
+            query = statements.revive(work=self._work, of_app=app_name, of_user=user)
         if not storable(memory_id=memory_id):
             return 0
         row = await self._database.run.fetch_one(query)

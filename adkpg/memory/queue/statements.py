@@ -1,6 +1,6 @@
 """Queries of the queue: what is still to be done with memories. Their SQL is in statements.sql.
 
-A claim is a lease: it lapses when the process that took it is gone. A task is ``embed`` or
+A claim is a lease: it lapses when the process that took it is gone. Its work is ``embed`` or
 ``extract``.
 """
 
@@ -20,7 +20,7 @@ class DueScope(ScopeKey):
 
 
 class Claimed(ScopeKey):
-    """A claimed job, and of its memory what the task needs."""
+    """A claimed job, and of its memory what its work needs."""
 
     position: int
     attempts: int
@@ -69,7 +69,7 @@ class Waiting(TypedDict):
 @_sql.query(place=Place.EACH_PART)
 def select_users(
     *,
-    task: str,
+    work: str,
     after_app: str,
     after_user: str,
     limit: int,
@@ -80,7 +80,7 @@ def select_users(
     """Reads some users with jobs, by app and user, and of each whether there is work.
 
     Args:
-      task: The task.
+      work: ``embed`` or ``extract``.
       after_app: Where to go on.
       after_user: Where to go on.
       limit: How many users.
@@ -93,7 +93,7 @@ def select_users(
 @_sql.query(place=Place.EACH_PART)
 def select_users_of_app(
     *,
-    task: str,
+    work: str,
     app_name: str,
     after_app: str,
     after_user: str,
@@ -110,7 +110,7 @@ def claim(
     *,
     app_name: str,
     user_id: str,
-    task: str,
+    work: str,
     model_id: int | None,
     claim: str,
     limit: int,
@@ -123,7 +123,7 @@ def claim(
     Args:
       app_name: The app.
       user_id: The user.
-      task: The task.
+      work: ``embed`` or ``extract``.
       model_id: Claims nothing if the app has another active model; null asks nothing.
       claim: A token of this claim.
       limit: How many.
@@ -136,7 +136,7 @@ def claim_eagerly(
     *,
     app_name: str,
     user_id: str,
-    task: str,
+    work: str,
     model_id: int | None,
     claim: str,
     limit: int,
@@ -150,7 +150,7 @@ def put_back(
     *,
     app_name: str,
     user_id: str,
-    task: str,
+    work: str,
     claimed_until: datetime,
     memory_ids: list[str],
     error: str | None,
@@ -167,7 +167,7 @@ def put_back(
     Args:
       app_name: The app.
       user_id: The user.
-      task: The task.
+      work: ``embed`` or ``extract``.
       claimed_until: When the claim ends.
       memory_ids: Whose jobs: a job whose memory was moved is found by that.
       error: What happened; null if the job was not tried, then it is due as it was.
@@ -179,24 +179,24 @@ def put_back(
 
 @_sql.query()
 def complete(
-    *, app_name: str, user_id: str, task: str, claimed_until: datetime, positions: list[int]
+    *, app_name: str, user_id: str, work: str, claimed_until: datetime, positions: list[int]
 ) -> Query[Nothing]:
     """Ends jobs of one claim that are done, but none that somebody has claimed or queued since."""
 
 
 @_sql.query()
-def end(*, app_name: str, user_id: str, task: str, positions: list[int]) -> Query[Nothing]:
+def end(*, app_name: str, user_id: str, work: str, positions: list[int]) -> Query[Nothing]:
     """Ends jobs that are done, whoever has claimed them."""
 
 
 @_sql.query()
-def revive(*, task: str, of_app: str | None, of_user: str | None) -> Query[Revived]:
+def revive(*, work: str, of_app: str | None, of_user: str | None) -> Query[Revived]:
     """Makes dead jobs due again; null asks for those of all."""
 
 
 @_sql.query()
 def revive_of_user(
-    *, task: str, app_name: str, user_id: str, memory_id: str | None
+    *, work: str, app_name: str, user_id: str, memory_id: str | None
 ) -> Query[Revived]:
     """Makes dead jobs of a user of an app due again, or that of one memory."""
 
@@ -204,7 +204,7 @@ def revive_of_user(
 @_sql.query()
 def select_dead(
     *,
-    task: str,
+    work: str,
     of_app: str | None,
     of_user: str | None,
     after_app: str,
@@ -217,21 +217,21 @@ def select_dead(
 
 @_sql.query()
 def select_dead_of_user(
-    *, task: str, app_name: str, user_id: str, after_position: int, limit: int
+    *, work: str, app_name: str, user_id: str, after_position: int, limit: int
 ) -> Query[Dead]:
     """Reads a page of the dead jobs of a user of an app, by position."""
 
 
 @_sql.query()
-def count_jobs(*, task: str, of_app: str | None, of_user: str | None) -> Query[Counted]:
+def count_jobs(*, work: str, of_app: str | None, of_user: str | None) -> Query[Counted]:
     """Counts jobs; one row. Null asks for those of all."""
 
 
 @_sql.query()
-def count_jobs_of_user(*, task: str, app_name: str, user_id: str) -> Query[Counted]:
+def count_jobs_of_user(*, work: str, app_name: str, user_id: str) -> Query[Counted]:
     """Counts the jobs of a user of an app; one row."""
 
 
 @_sql.query()
-def select_waiting(*, task: str, model_id: int, of_app: str | None) -> Query[Waiting]:
+def select_waiting(*, work: str, model_id: int, of_app: str | None) -> Query[Waiting]:
     """Counts jobs that wait for a model, of an app or of all; one row."""

@@ -13,7 +13,7 @@ WITH RECURSIVE users AS (
   FROM (
     SELECT app_name, user_id
     FROM {schema}.memory_jobs
-    WHERE task = :task AND NOT dead AND (app_name, user_id) > (:after_app, :after_user)
+    WHERE work = :work AND NOT dead AND (app_name, user_id) > (:after_app, :after_user)
     ORDER BY app_name, user_id
     LIMIT 1
   ) AS first
@@ -23,7 +23,7 @@ WITH RECURSIVE users AS (
   CROSS JOIN LATERAL (
     SELECT app_name, user_id
     FROM {schema}.memory_jobs
-    WHERE task = :task AND NOT dead AND (app_name, user_id) > (users.app_name, users.user_id)
+    WHERE work = :work AND NOT dead AND (app_name, user_id) > (users.app_name, users.user_id)
     ORDER BY app_name, user_id
     LIMIT 1
   ) AS following
@@ -37,7 +37,7 @@ SELECT users.app_name, users.user_id,
   ) AND (
     SELECT 1
     FROM {schema}.memory_jobs AS j
-    WHERE j.app_name = users.app_name AND j.user_id = users.user_id AND j.task = :task
+    WHERE j.app_name = users.app_name AND j.user_id = users.user_id AND j.work = :work
       AND NOT j.dead AND (
         j.lease_expires_at IS NULL
         OR j.lease_expires_at <= now()
@@ -57,7 +57,7 @@ WITH RECURSIVE users AS (
   FROM (
     SELECT user_id
     FROM {schema}.memory_jobs
-    WHERE task = :task AND NOT dead AND app_name = :app_name AND user_id >= :after_user
+    WHERE work = :work AND NOT dead AND app_name = :app_name AND user_id >= :after_user
       AND (app_name, user_id) > (:after_app, :after_user)
     ORDER BY user_id
     LIMIT 1
@@ -68,7 +68,7 @@ WITH RECURSIVE users AS (
   CROSS JOIN LATERAL (
     SELECT user_id
     FROM {schema}.memory_jobs
-    WHERE task = :task AND NOT dead AND app_name = :app_name AND user_id > users.user_id
+    WHERE work = :work AND NOT dead AND app_name = :app_name AND user_id > users.user_id
     ORDER BY user_id
     LIMIT 1
   ) AS following
@@ -82,7 +82,7 @@ SELECT :app_name AS app_name, users.user_id,
   ) AND (
     SELECT 1
     FROM {schema}.memory_jobs AS j
-    WHERE j.app_name = :app_name AND j.user_id = users.user_id AND j.task = :task
+    WHERE j.app_name = :app_name AND j.user_id = users.user_id AND j.work = :work
       AND NOT j.dead AND (
         j.lease_expires_at IS NULL
         OR j.lease_expires_at <= now()
@@ -100,7 +100,7 @@ ORDER BY users.number;
 WITH chosen AS (
   SELECT position
   FROM {schema}.memory_jobs
-  WHERE app_name = :app_name AND user_id = :user_id AND task = :task AND NOT dead
+  WHERE app_name = :app_name AND user_id = :user_id AND work = :work AND NOT dead
     AND (
       lease_expires_at IS NULL
       OR lease_expires_at <= now()
@@ -125,7 +125,7 @@ claimed AS (
       ELSE attempts + 1
     END,
     claim = :claim::uuid
-  WHERE app_name = :app_name AND user_id = :user_id AND task = :task
+  WHERE app_name = :app_name AND user_id = :user_id AND work = :work
     AND position = ANY (ARRAY(SELECT position FROM chosen))
   RETURNING position, attempts, lease_expires_at
 )
@@ -143,7 +143,7 @@ ORDER BY claimed.position;
 WITH chosen AS (
   SELECT position
   FROM {schema}.memory_jobs
-  WHERE app_name = :app_name AND user_id = :user_id AND task = :task AND NOT dead
+  WHERE app_name = :app_name AND user_id = :user_id AND work = :work AND NOT dead
     AND (
       lease_expires_at IS NULL
       OR lease_expires_at <= now()
@@ -163,7 +163,7 @@ WITH chosen AS (
 later AS (
   SELECT position
   FROM {schema}.memory_jobs
-  WHERE app_name = :app_name AND user_id = :user_id AND task = :task AND NOT dead
+  WHERE app_name = :app_name AND user_id = :user_id AND work = :work AND NOT dead
     AND (
       lease_expires_at IS NULL
       OR lease_expires_at <= now()
@@ -188,7 +188,7 @@ claimed AS (
       ELSE attempts + 1
     END,
     claim = :claim::uuid
-  WHERE app_name = :app_name AND user_id = :user_id AND task = :task
+  WHERE app_name = :app_name AND user_id = :user_id AND work = :work
     AND position = ANY (
       ARRAY(SELECT position FROM chosen UNION ALL SELECT position FROM later)
     )
@@ -215,7 +215,7 @@ SET lease_expires_at = NULL,
   END,
   error = coalesce(:error, error),
   dead = :refused AND attempts >= :max_attempts AND due_at <= now()
-WHERE app_name = :app_name AND user_id = :user_id AND task = :task
+WHERE app_name = :app_name AND user_id = :user_id AND work = :work
   AND lease_expires_at = :claimed_until
   AND position IN (
     SELECT position
@@ -225,18 +225,18 @@ WHERE app_name = :app_name AND user_id = :user_id AND task = :task
 
 -- name: complete
 DELETE FROM {schema}.memory_jobs
-WHERE app_name = :app_name AND user_id = :user_id AND task = :task
+WHERE app_name = :app_name AND user_id = :user_id AND work = :work
   AND lease_expires_at = :claimed_until AND position = ANY (:positions);
 
 -- name: end
 DELETE FROM {schema}.memory_jobs
-WHERE app_name = :app_name AND user_id = :user_id AND task = :task AND position = ANY (:positions);
+WHERE app_name = :app_name AND user_id = :user_id AND work = :work AND position = ANY (:positions);
 
 -- name: revive
 WITH revived AS (
   UPDATE {schema}.memory_jobs
   SET dead = false, attempts = 0, due_at = now(), lease_expires_at = NULL
-  WHERE task = :task AND dead
+  WHERE work = :work AND dead
     AND (:of_app::text IS NULL OR app_name = :of_app)
     AND (:of_user::text IS NULL OR user_id = :of_user)
   RETURNING 1
@@ -247,7 +247,7 @@ SELECT count(*) AS revived FROM revived;
 WITH revived AS (
   UPDATE {schema}.memory_jobs
   SET dead = false, attempts = 0, due_at = now(), lease_expires_at = NULL
-  WHERE task = :task AND dead AND app_name = :app_name AND user_id = :user_id
+  WHERE work = :work AND dead AND app_name = :app_name AND user_id = :user_id
     AND (
       :memory_id::text IS NULL
       OR position IN (
@@ -265,7 +265,7 @@ SELECT j.app_name, j.user_id, j.position, m.memory_id, j.created_at, j.attempts,
 FROM {schema}.memory_jobs AS j
 JOIN {schema}.memories AS m
   ON m.app_name = j.app_name AND m.user_id = j.user_id AND m.position = j.position
-WHERE j.task = :task AND j.dead
+WHERE j.work = :work AND j.dead
   AND (:of_app::text IS NULL OR j.app_name = :of_app)
   AND (:of_user::text IS NULL OR j.user_id = :of_user)
   AND (j.app_name, j.user_id, j.position) > (:after_app, :after_user, :after_position)
@@ -277,7 +277,7 @@ SELECT j.app_name, j.user_id, j.position, m.memory_id, j.created_at, j.attempts,
 FROM {schema}.memory_jobs AS j
 JOIN {schema}.memories AS m
   ON m.app_name = j.app_name AND m.user_id = j.user_id AND m.position = j.position
-WHERE j.task = :task AND j.dead AND j.app_name = :app_name AND j.user_id = :user_id
+WHERE j.work = :work AND j.dead AND j.app_name = :app_name AND j.user_id = :user_id
   AND j.position > :after_position
 ORDER BY j.position
 LIMIT :limit;
@@ -288,7 +288,7 @@ SELECT count(*) FILTER (WHERE NOT dead) AS waiting,
   count(*) FILTER (WHERE dead) AS dead,
   max(error) AS error
 FROM {schema}.memory_jobs
-WHERE task = :task
+WHERE work = :work
   AND (:of_app::text IS NULL OR app_name = :of_app)
   AND (:of_user::text IS NULL OR user_id = :of_user);
 
@@ -298,7 +298,7 @@ SELECT count(*) FILTER (WHERE NOT dead) AS waiting,
   count(*) FILTER (WHERE dead) AS dead,
   max(error) AS error
 FROM {schema}.memory_jobs
-WHERE task = :task AND app_name = :app_name AND user_id = :user_id;
+WHERE work = :work AND app_name = :app_name AND user_id = :user_id;
 
 -- name: select_waiting
 SELECT count(*) FILTER (WHERE waiting.own) AS own,
@@ -311,5 +311,5 @@ FROM (
       WHERE a.app_name = j.app_name AND a.model_id <> :model_id::smallint
     ) AS own
   FROM {schema}.memory_jobs AS j
-  WHERE j.task = :task AND NOT j.dead AND (:of_app::text IS NULL OR j.app_name = :of_app)
+  WHERE j.work = :work AND NOT j.dead AND (:of_app::text IS NULL OR j.app_name = :of_app)
 ) AS waiting;

@@ -16,7 +16,7 @@ SELECT EXISTS (
   SELECT
   FROM {schema}.memory_jobs
   WHERE app_name = :app_name AND user_id = ANY (ARRAY[:user_id, :also_user_id])
-    AND task = 'embed' AND attempts = 0 AND error IS NULL
+    AND work = 'embed' AND attempts = 0 AND error IS NULL
     AND created_at < now() - interval '1 minute'
 ) AS waiting;
 

@@ -42,7 +42,7 @@ stored AS (
 done AS (
   DELETE FROM {schema}.memory_jobs AS j
   USING stored
-  WHERE stored.passage = 0 AND j.task = 'embed'
+  WHERE stored.passage = 0 AND j.work = 'embed'
     AND j.app_name = stored.app_name AND j.user_id = stored.user_id
     AND j.position = stored.position
 )

@@ -150,7 +150,7 @@ class Vectors:
             "dimensions": embedder.dimensions,
         }
         self._database = database
-        self.claims = Claims(database, task="embed")
+        self.claims = Claims(database, work="embed")
         self._model_id = _UNREGISTERED
         self._active: set[str] = set()  # apps that had this as their active model, or none
 

@@ -405,16 +405,16 @@ posted AS (
   ORDER BY r.app_name, r.user_id, word.lexeme COLLATE "C", r.position
 ),
 queued AS (
-  INSERT INTO {schema}.memory_jobs (app_name, user_id, position, task)
-  SELECT r.app_name, r.user_id, r.position, tasks.task
+  INSERT INTO {schema}.memory_jobs (app_name, user_id, position, work)
+  SELECT r.app_name, r.user_id, r.position, works.work
   FROM rewritten AS r
-  CROSS JOIN (VALUES ('embed'), ('extract')) AS tasks (task)
-  WHERE tasks.task = 'embed'
+  CROSS JOIN (VALUES ('embed'), ('extract')) AS works (work)
+  WHERE works.work = 'embed'
     -- Facts are drawn from turns, if the app wants them.
     OR r.kind = 'turn' AND EXISTS (
       SELECT FROM {schema}.app_settings WHERE app_name = :app_name AND extract_facts
     )
-  ON CONFLICT (app_name, user_id, position, task) DO UPDATE
+  ON CONFLICT (app_name, user_id, position, work) DO UPDATE
   SET due_at = excluded.due_at, lease_expires_at = NULL, attempts = 0, error = NULL, dead = false
 )
 SELECT count(*) AS written FROM rewritten;

@@ -38,7 +38,7 @@ async def enable(database: adkpg.Database, app_name: str, *, as_json: bool) -> N
       adkpg facts enable --app my_agent
     """
     await _stored(database).enable(app_name)
-    waiting = (await adkpg.Jobs(database, task="extract").backlog(app_name=app_name)).waiting
+    waiting = (await adkpg.Jobs(database, work="extract").backlog(app_name=app_name)).waiting
     sentence = f"Facts are drawn for app {app_name!r}; turns that wait for it: {waiting}."
     say(sentence, {"enabled": True, "waiting": waiting}, as_json=as_json)
 

@@ -50,7 +50,7 @@ async def say_waiting(
 
     Args:
       database: Where it waits.
-      done: The tasks of this process, of which nothing is said.
+      done: The kinds of work that this process does; nothing is said of them.
       longest_s: How long the first may have waited, in seconds.
 
     Raises:
@@ -59,9 +59,9 @@ async def say_waiting(
     from adkpg.tooling.operations.memory_statements import select_queue
 
     for row in await database.run.fetch(select_queue()):
-        if row["task"] in done or not row["waiting"] or row["oldest_s"] <= longest_s:
+        if row["work"] in done or not row["waiting"] or row["oldest_s"] <= longest_s:
             continue
-        extract = row["task"] == "extract"
+        extract = row["work"] == "extract"
         click.echo(
             f"{row['waiting']} memories wait for {'facts' if extract else 'their vectors'}, the "
             f"first for {row['oldest_s'] / 60:.0f} minutes; start adkpg worker"

@@ -21,9 +21,9 @@ from adkpg.tooling.cli.options import as_json, span
 from adkpg.tooling.cli.switches import say_remembering, say_waiting
 
 if TYPE_CHECKING:
-    from adkpg.memory.queue.jobs import Task
+    from adkpg.memory.queue.jobs import WorkKind
 
-_DONE: dict[Task, str] = {"embed": "Embedded", "extract": "Drew facts from"}
+_DONE: dict[WorkKind, str] = {"embed": "Embedded", "extract": "Drew facts from"}
 
 
 @click.command()
@@ -94,7 +94,7 @@ async def worker(
     from adkpg.memory.vectors.work import Embedding
 
     memory = adkpg.PgVectorMemoryService(database)
-    works: dict[Task, Work] = {}
+    works: dict[WorkKind, Work] = {}
     if memory.embedder is not None:
         works["embed"] = Embedding(Vectors(database, memory.embedder))
     if model is not None:
@@ -106,7 +106,7 @@ async def worker(
             "pip install 'adkpg[local]', set ADKPG_EMBEDDER, or give --extract MODEL."
         )
     revived = (
-        sum([await adkpg.Jobs(database, task=task).revive() for task in works]) if revive else None
+        sum([await adkpg.Jobs(database, work=kind).revive() for kind in works]) if revive else None
     )
     if revive and not as_json:
         click.echo(f"Revived: {revived}.")
@@ -134,8 +134,8 @@ async def worker(
             done = await found.run(stop)
         while once and not stop.is_set() and (progress := await found.run_once(stop)):
             done += progress
-    counted = {task: found.done_by[work.name] for task, work in works.items()}
-    said = [f"{_DONE[task]} {_memories(count)}." for task, count in counted.items()]
+    counted = {kind: found.done_by[work.name] for kind, work in works.items()}
+    said = [f"{_DONE[kind]} {_memories(count)}." for kind, count in counted.items()]
     say(" ".join(said), {"done": done, "revived": revived}, as_json=as_json)
 
 

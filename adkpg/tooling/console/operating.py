@@ -7,12 +7,12 @@ from starlette.responses import Response
 
 from adkpg.errors import InvalidInput
 from adkpg.keys import Users
-from adkpg.memory.queue.jobs import Jobs, Task
+from adkpg.memory.queue.jobs import Jobs, WorkKind
 from adkpg.tooling import operations
 from adkpg.tooling.console import forms
 from adkpg.tooling.console.page import Console, back_to, everybody, form_of, person, query_of
 
-_TASKS: tuple[Task, ...] = get_args(Task)
+_KINDS: tuple[WorkKind, ...] = get_args(WorkKind)
 
 
 async def show(console: Console, request: Request) -> Response:
@@ -20,12 +20,12 @@ async def show(console: Console, request: Request) -> Response:
     fields = query_of(request)
     examines = bool(fields.get("examine"))  # which reads the keys of all memories
     with everybody():
-        queues = {task: Jobs(console.database, task=task) for task in _TASKS}
+        queues = {work: Jobs(console.database, work=work) for work in _KINDS}
         values: dict[str, Any] = {
             "backlogs": [await jobs.backlog() for jobs in queues.values()],
             "dead": {
-                task: await jobs.dead(limit=50, cursor=fields.get(f"{task}_cursor") or None)
-                for task, jobs in queues.items()
+                work: await jobs.dead(limit=50, cursor=fields.get(f"{work}_cursor") or None)
+                for work, jobs in queues.items()
             },
             "models": await console.models.list_models() if examines else None,
             "tables": await operations.table_sizes(console.database),
@@ -37,12 +37,12 @@ async def show(console: Console, request: Request) -> Response:
 async def retry(console: Console, request: Request) -> Response:
     """Makes dead work due again: that of one memory."""
     fields = form_of(request)
-    task, memory_id = _task(forms.required(fields, "task")), forms.required(fields, "memory")
+    work, memory_id = _kind(forms.required(fields, "work")), forms.required(fields, "memory")
     with person(fields) as (app_name, user_id):
         async with console.changing(
             request, app_name=app_name, user_id=user_id, action="retry", subject=memory_id
         ):
-            await Jobs(console.database, task=task).revive(
+            await Jobs(console.database, work=work).revive(
                 app_name=app_name,
                 user_id=Users.APP_WIDE if user_id is None else user_id,
                 memory_id=memory_id,
@@ -53,12 +53,12 @@ async def retry(console: Console, request: Request) -> Response:
 async def retry_all(console: Console, request: Request) -> Response:
     """Makes all dead work of an app due again."""
     fields = form_of(request)
-    task, app_name = _task(forms.required(fields, "task")), forms.required(fields, "app")
+    work, app_name = _kind(forms.required(fields, "work")), forms.required(fields, "app")
     with everybody():
         async with console.changing(
-            request, app_name=app_name, user_id=None, action="retry_all", subject=task
+            request, app_name=app_name, user_id=None, action="retry_all", subject=work
         ):
-            await Jobs(console.database, task=task).revive(app_name=app_name)
+            await Jobs(console.database, work=work).revive(app_name=app_name)
     return back_to(request, "operations")
 
 
@@ -73,8 +73,10 @@ async def audit(console: Console, request: Request) -> Response:
     return console.page(request, "audit.html", page=page, app_name=app_name)
 
 
-def _task(name: str) -> Task:
-    for task in _TASKS:
-        if task == name:
-            return task
-    raise InvalidInput(f"There is no task {name[:40]!r}; choose one of {', '.join(_TASKS)}.")
+def _kind(name: str) -> WorkKind:
+    for kind in _KINDS:
+        if kind == name:
+            return kind
+    raise InvalidInput(
+        f"There is no kind of work {name[:40]!r}; choose one of {', '.join(_KINDS)}."
+    )

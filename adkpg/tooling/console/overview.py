@@ -5,7 +5,7 @@ from typing import get_args
 from starlette.requests import Request
 from starlette.responses import Response
 
-from adkpg.memory.queue.jobs import Jobs, Task
+from adkpg.memory.queue.jobs import Jobs, WorkKind
 from adkpg.tooling import operations
 from adkpg.tooling.console import forms
 from adkpg.tooling.console.page import Console, everybody, query_of
@@ -18,7 +18,9 @@ async def overview(console: Console, request: Request) -> Response:
     """Shows all apps, and what they have if that is asked for: to count reads much."""
     counts = bool(query_of(request).get("count"))
     with everybody():
-        backlogs = [await Jobs(console.database, task=task).backlog() for task in get_args(Task)]
+        backlogs = [
+            await Jobs(console.database, work=work).backlog() for work in get_args(WorkKind)
+        ]
         names = await app_names(console.database, most=_MOST_APPS)
         apps = (await operations.statistics(console.database, users=1)).apps if counts else ()
     return console.page(

@@ -109,7 +109,7 @@ FROM (
 ) AS locked;
 
 -- name: queue_lacking
-INSERT INTO {schema}.memory_jobs (app_name, user_id, position, task)
+INSERT INTO {schema}.memory_jobs (app_name, user_id, position, work)
 SELECT m.app_name, m.user_id, m.position, 'embed'
 FROM {schema}.memories AS m
 LEFT JOIN LATERAL (
@@ -130,18 +130,18 @@ SET attempts = 0, dead = false, error = NULL, lease_expires_at = NULL, due_at = 
 FROM (
   SELECT app_name, user_id, position
   FROM {schema}.memory_jobs
-  WHERE app_name = :app_name AND task = 'embed'
+  WHERE app_name = :app_name AND work = 'embed'
   FOR UPDATE SKIP LOCKED
 ) AS chosen
 WHERE j.app_name = chosen.app_name AND j.user_id = chosen.user_id
-  AND j.position = chosen.position AND j.task = 'embed';
+  AND j.position = chosen.position AND j.work = 'embed';
 
 -- name: end_covered_jobs
 DELETE FROM {schema}.memory_jobs AS j
 USING (
   SELECT o.app_name, o.user_id, o.position
   FROM {schema}.memory_jobs AS o
-  WHERE o.app_name = :app_name AND o.task = 'embed'
+  WHERE o.app_name = :app_name AND o.work = 'embed'
     AND EXISTS (
       SELECT
       FROM {schema}.memory_vectors AS v
@@ -151,7 +151,7 @@ USING (
   FOR UPDATE SKIP LOCKED
 ) AS chosen
 WHERE j.app_name = chosen.app_name AND j.user_id = chosen.user_id
-  AND j.position = chosen.position AND j.task = 'embed';
+  AND j.position = chosen.position AND j.work = 'embed';
 
 -- name: set_active
 UPDATE {schema}.app_settings SET model_id = :model_id WHERE app_name = :app_name;

@@ -16,17 +16,17 @@ async def queue(database: Database) -> Finding:
     database.run.require_every_scope()
     for row in await database.run.fetch(statements.select_queue()):
         waiting += row["waiting"]
-        extract = " --extract MODEL" if row["task"] == "extract" else ""
+        extract = " --extract MODEL" if row["work"] == "extract" else ""
         if row["dead"]:
             verdict.add(
                 "failure",
-                f"{row['dead']} jobs ({row['task']}) were given up: {(row['error'] or '')[:200]}",
+                f"{row['dead']} jobs ({row['work']}) were given up: {(row['error'] or '')[:200]}",
                 f"adkpg worker --once --revive{extract}",
             )
         if row["waiting"] and row["oldest_s"] > _LONGEST_WAIT_S:
             verdict.add(
                 "warning",
-                f"{row['waiting']} memories wait ({row['task']}), the first for "
+                f"{row['waiting']} memories wait ({row['work']}), the first for "
                 f"{row['oldest_s'] / 60:.0f} minutes",
                 f"adkpg worker{extract}",
             )

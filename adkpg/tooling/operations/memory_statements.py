@@ -11,12 +11,12 @@ _sql = Queries(__file__)
 
 
 class Backlog(TypedDict):
-    """What a task has to do: how much waits and was given up, for how long, and the last error.
+    """A kind of work: how much waits and was given up, for how long, and the last error.
 
     `error` is null if nothing failed.
     """
 
-    task: str
+    work: str
     waiting: int
     dead: int
     oldest_s: float
@@ -45,7 +45,7 @@ class Large(TypedDict):
 
 @_sql.query()
 def select_queue() -> Query[Backlog]:
-    """Reads what waits, by task; `oldest_s` is of what waits."""
+    """Reads what waits, by kind of work; `oldest_s` is of what waits."""
 
 
 @_sql.query()

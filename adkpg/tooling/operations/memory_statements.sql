@@ -1,5 +1,5 @@
 -- name: select_queue
-SELECT task,
+SELECT work,
   count(*) FILTER (WHERE NOT dead) AS waiting,
   count(*) FILTER (WHERE dead) AS dead,
   coalesce(
@@ -7,8 +7,8 @@ SELECT task,
   )::double precision AS oldest_s,
   max(error) AS error
 FROM {schema}.memory_jobs
-GROUP BY task
-ORDER BY task;
+GROUP BY work
+ORDER BY work;
 
 -- name: select_lacking
 WITH remembered AS (
@@ -25,7 +25,7 @@ WITH remembered AS (
 ), queued AS (
   SELECT app_name, count(*) AS jobs
   FROM {schema}.memory_jobs
-  WHERE task = 'embed'
+  WHERE work = 'embed'
   GROUP BY app_name
 )
 SELECT s.app_name, m.name, m.dimensions,

@@ -13,7 +13,7 @@ from adkpg.tooling.operations import memory_statements as statements
 
 logger = logging.getLogger(__name__)
 
-_TASKS = ("embed", "extract")
+_KINDS = ("embed", "extract")
 
 
 @traced_function(on("memory_jobs"))
@@ -29,9 +29,9 @@ async def report(database: Database) -> None:
     """
     database.run.require_every_scope()
     rows = await database.run.fetch(statements.select_queue())
-    found = {row["task"]: row for row in rows}
-    for task in _TASKS:
-        row, labels = found.get(task), {"adkpg.task": task}
+    found = {row["work"]: row for row in rows}
+    for work in _KINDS:
+        row, labels = found.get(work), {"adkpg.work": work}
         instruments.waiting.set(row["waiting"] if row else 0, labels)
         instruments.oldest.set(row["oldest_s"] if row else 0, labels)
         instruments.dead.set(row["dead"] if row else 0, labels)

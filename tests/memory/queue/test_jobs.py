@@ -84,7 +84,7 @@ async def test_a_claim_whose_answer_was_lost_is_the_same_when_it_is_asked_for_ag
 ) -> None:
     await wait(words, "one", "two")
     async with Database(proxy.url) as database:
-        claims = Claims(database, task="embed")
+        claims = Claims(database, work="embed")
         assert await claims.claim("app", "nobody", 10) == []  # what is prepared is run at once
         proxy.lose_answers = 1
         (one,) = await claims.claim(*ANA, 1)
@@ -374,7 +374,7 @@ async def test_a_release_without_a_connection_lets_the_lease_lapse(
 ) -> None:
     await wait(words, "one")
     async with Database(proxy.url, settings=Settings(retry_timeout_s=0.3)) as own:
-        claims = Claims(own, task="embed")
+        claims = Claims(own, work="embed")
         claimed = await claims.claim(*ANA, 10)
         proxy.lose_answers = 1_000
         await claims.release(claimed)

@@ -279,7 +279,7 @@ async def test_a_worker_outlives_errors_that_pass(
         await lock.release()
 
         async def done() -> bool:
-            return not await Claims(database, task="embed").due_users()
+            return not await Claims(database, work="embed").due_users()
 
         await until(done)
         stop.set()
@@ -322,7 +322,7 @@ async def test_a_chore_that_takes_long_keeps_no_work_waiting(database: Database)
     await began.wait()
 
     async def done() -> bool:
-        return not await Claims(database, task="embed").due_users()
+        return not await Claims(database, work="embed").due_users()
 
     await until(done)
     stop.set()

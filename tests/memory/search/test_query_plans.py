@@ -217,7 +217,7 @@ async def test_writes_of_one_session_read_no_table_whole(
             statement_of(job_statements.claim_eagerly),
             {
                 **USER,
-                "task": "embed",
+                "work": "embed",
                 "claim": CLAIM,
                 "limit": 64,
                 "lease_s": 1.0,
@@ -238,14 +238,14 @@ async def test_the_queue_is_read_in_the_order_of_its_index(
 ) -> None:
     """A claim sorted all that one user had waiting, and each poll grouped everybody's jobs."""
     await connection.execute(
-        "INSERT INTO memory_jobs (app_name, user_id, position, task)"
+        "INSERT INTO memory_jobs (app_name, user_id, position, work)"
         " SELECT app_name, user_id, position, 'embed' FROM memories"
     )
     most = await connection.fetchrow(
         "SELECT app_name, user_id, count(*) FROM memory_jobs GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 1"
     )
     assert most is not None
-    scope = {"app_name": most[0], "user_id": most[1], "task": "embed", "model_id": 1}
+    scope = {"app_name": most[0], "user_id": most[1], "work": "embed", "model_id": 1}
     claimed = {**scope, "claim": CLAIM, "limit": 20, "lease_s": 60.0}
     users = {
         **scope,
@@ -268,7 +268,7 @@ async def test_the_queue_is_read_in_the_order_of_its_index(
                 jobs = scans(nodes, "memory_jobs")
                 assert jobs
                 assert sum(map(rows_read, jobs + scans(nodes, "memories"))) <= reads
-    queue = Claims(crowded.database, task="embed")
+    queue = Claims(crowded.database, work="embed")
     due = await queue.due_users() + await queue.due_users()
     assert len(due) == len(set(due)) == 201
     assert await queue.due_users() == due[:200]

@@ -55,7 +55,7 @@ async def test_what_waits_for_long_is_said_once(
 
 
 @pytest.mark.parametrize(
-    "change", ["attempts = 1", "error = 'The embedder is away.'", "task = 'extract'"]
+    "change", ["attempts = 1", "error = 'The embedder is away.'", "work = 'extract'"]
 )
 async def test_what_a_worker_came_to_is_not(
     remembered: PgVectorMemoryService,

@@ -38,7 +38,7 @@ async def test_event_and_memory_are_written_by_one_transaction(
     assert (row["importance"], row["topics"], row["expires_at"]) == (0.5, "[]", None)
     lexemes = await connection.fetch("SELECT lexeme FROM memory_lexemes")
     assert {each["lexeme"] for each in lexemes} == {"kitten", "sleep"}
-    assert [each["task"] for each in await connection.fetch("SELECT task FROM memory_jobs")] == [
+    assert [each["work"] for each in await connection.fetch("SELECT work FROM memory_jobs")] == [
         "embed"
     ]
 

@@ -98,7 +98,7 @@ async def _embed(database: adkpg.Database, app_name: str, user_id: str | None) -
     from adkpg.memory.vectors.vectors import Vectors
 
     async def waiting() -> int:
-        queue = adkpg.Jobs(database, task="embed")
+        queue = adkpg.Jobs(database, work="embed")
         whose = adkpg.Users.APP_WIDE if user_id is None else user_id
         return (await queue.backlog(app_name=app_name, user_id=whose)).waiting
 

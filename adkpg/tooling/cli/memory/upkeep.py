@@ -83,11 +83,11 @@ def jobs(
         raise click.UsageError("--user needs --app.")
 
     async def look(database: adkpg.Database) -> tuple[int, list[Backlog]]:
-        from adkpg.memory.queue.jobs import Task
+        from adkpg.memory.queue.jobs import WorkKind
 
         revived = 0
         backlogs = []
-        for queue in [adkpg.Jobs(database, task=task) for task in get_args(Task)]:
+        for queue in [adkpg.Jobs(database, work=work) for work in get_args(WorkKind)]:
             if revive:
                 revived += await queue.revive(app_name=app_name, user_id=user_id)
             backlogs.append(await queue.backlog(app_name=app_name, user_id=user_id))
@@ -98,8 +98,8 @@ def jobs(
         click.echo(f"Revived: {revived}.")
     answer(
         {"revived": revived, "jobs": [asdict(backlog) for backlog in backlogs]},
-        ("TASK", "WAITING", "FAILED", "DEAD", "ERROR"),
-        [(each.task, each.waiting, each.failed, each.dead, each.error or "") for each in backlogs],
+        ("WORK", "WAITING", "FAILED", "DEAD", "ERROR"),
+        [(each.work, each.waiting, each.failed, each.dead, each.error or "") for each in backlogs],
         as_json=as_json,
         nothing="",
     )

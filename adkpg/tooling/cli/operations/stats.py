@@ -68,14 +68,14 @@ def stats(
         raise click.UsageError("--app, --users and --since are about what is counted; add --exact.")
 
     async def go(database: adkpg.Database) -> None:
-        from adkpg.memory.queue.jobs import Task
+        from adkpg.memory.queue.jobs import WorkKind
 
         counted = None
         if exact:
             counted = await adkpg.tooling.operations.statistics(
                 database, app_name=app_name, users=users or _USERS, span=asked or _SPAN
             )
-        queues = [adkpg.Jobs(database, task=task) for task in get_args(Task)]
+        queues = [adkpg.Jobs(database, work=work) for work in get_args(WorkKind)]
         backlogs = [await queue.backlog() for queue in queues]
         tables = await adkpg.tooling.operations.table_sizes(database)
         if as_json:
@@ -98,8 +98,8 @@ def _jsonable(counted: Statistics | None) -> dict[str, Any]:
 
 def _print(backlogs: Iterable[Backlog], tables: Iterable[TableFigures]) -> None:
     show(
-        ("TASK", "WAITING", "FAILED", "DEAD"),
-        [(each.task, each.waiting, each.failed, each.dead) for each in backlogs],
+        ("WORK", "WAITING", "FAILED", "DEAD"),
+        [(each.work, each.waiting, each.failed, each.dead) for each in backlogs],
     )
     click.echo()
     if tables:

@@ -38,7 +38,7 @@ WITH completed AS (
 done AS (
   DELETE FROM {schema}.memory_jobs AS j
   USING completed AS c
-  WHERE j.app_name = :app_name AND j.user_id = :user_id AND j.task = 'extract'
+  WHERE j.app_name = :app_name AND j.user_id = :user_id AND j.work = 'extract'
     AND j.position = c.position AND c.extracted_at IS NOT NULL
 )
 SELECT count(*) AS completed FROM completed;
