@@ -1,17 +1,14 @@
 """Owner: whose a task is, and of which app, as ADK's session of the same request is. Pure."""
 
-import re
 from collections.abc import Callable
 
 from a2a.server.context import ServerCallContext
 
 from adkpg.errors import ConfigurationError
-from adkpg.sessions.doors import door_here
+from adkpg.sessions.doors import app_of, door_here
 
 OwnerResolver = Callable[[ServerCallContext], str]
 """Returns the user that a request is for; ``""`` if that has no name."""
-
-_PATH = re.compile(r"(?:^|/)a2a/([^/]+)/?$")
 
 
 def authenticated(context: ServerCallContext) -> str:
@@ -26,12 +23,6 @@ def authenticated(context: ServerCallContext) -> str:
 def anonymous(context_id: str) -> str:
     """Returns the user that ADK makes of a context whose caller has no name."""
     return f"A2A_USER_{context_id}"
-
-
-def app_of(path: str) -> str | None:
-    """Returns the app that ADK serves at a path, ``/a2a/<app>``; None at any other."""
-    found = _PATH.search(path)
-    return None if found is None else found[1]
 
 
 def app_here() -> str:

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
+from a2a.types import TaskState
+
 from adkpg.a2a import statements
-from adkpg.a2a.task import TaskKey
+from adkpg.a2a.task import FINAL, RUNNING, TaskKey
+from adkpg.a2a.words import GONE
 from adkpg.database import COMPARED, Database
 from adkpg.errors import AdkpgError
 
@@ -33,45 +36,60 @@ class Running:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lease_s = database.settings.invocation_lease_s
-        self._saved: weakref.WeakKeyDictionary[asyncio.Task[object], dict[_Key, _Sign]] = (
+        self._signs: weakref.WeakKeyDictionary[asyncio.Task[object], dict[_Key, _Sign]] = (
             weakref.WeakKeyDictionary()
         )
         self._stops: dict[_Key, Callable[[], None]] = {}
 
-    def saved(self, place: TaskKey, *, runs: bool) -> None:
-        """Notes that the current ``asyncio.Task`` saved a task.
+    def saving(self, place: TaskKey, token: str) -> None:
+        """Notes that the current ``asyncio.Task`` is about to save a task, and by which token."""
+        self._sign(place).token = token
 
-        Args:
-          place: The task.
-          runs: Whether a process works on it from here on.
-        """
+    def saved(self, place: TaskKey, state: int) -> None:
+        """Notes that the current ``asyncio.Task`` has saved a task, which is in a state now."""
+        sign = self._sign(place)
+        if state in FINAL:
+            sign.end()
+        elif state in RUNNING and sign.heart is None:
+            loop = asyncio.get_running_loop()
+            sign.heart = self._database.heart.run(self._keep(place, sign, loop))
+
+    def _sign(self, place: TaskKey) -> "_Sign":
         saver = asyncio.current_task()
         assert saver is not None  # a coroutine runs in one
-        tasks = self._saved.setdefault(saver, {})
-        sign = tasks.setdefault(_key(place), _Sign())
-        if not runs:
-            sign.end()
-        elif sign.heart is None:
-            loop = asyncio.get_running_loop()
-            sign.heart = self._database.heart.run(self._keep(place, loop))
+        signs = self._signs.setdefault(saver, {})
+        sign = signs.get(_key(place))
+        if sign is None:
+            sign = signs[_key(place)] = _Sign(place)
+            saver.add_done_callback(sign.end)
+            # Of a loop that was closed no task is ever done.
             weakref.finalize(saver, sign.end).atexit = False
-            saver.add_done_callback(lambda _: sign.end())
+        return sign
 
-    def has_saved(self, place: TaskKey) -> bool:
-        """Whether the current ``asyncio.Task`` has saved a task before."""
-        saver = asyncio.current_task()
-        return saver is not None and _key(place) in self._saved.get(saver, {})
+    def held(self) -> list[TaskKey]:
+        """Returns the tasks that this process works on."""
+        signs = [sign for each in list(self._signs.values()) for sign in list(each.values())]
+        return [sign.place for sign in signs if sign.heart is not None]
 
-    def forget(self, place: TaskKey) -> None:
-        """Notes that a task was deleted by who works on it."""
-        for tasks in list(self._saved.values()):
-            if (sign := tasks.pop(_key(place), None)) is not None:
-                sign.end()
+    async def release(self, places: list[TaskKey]) -> None:
+        """Ends those of some tasks that run still, because their process ends.
 
-    def runs_here(self, place: TaskKey) -> bool:
-        """Whether this process works on a task."""
-        signs = [tasks.get(_key(place)) for tasks in list(self._saved.values())]
-        return any(sign is not None and sign.heart is not None for sign in signs)
+        Raises:
+          DatabaseError: The database refused; they end when their lease does.
+        """
+        for place in places:
+            # Now it is due; an ended one stays as it is.
+            await self._database.run.fetch(statements.renew(**place, lease_s=0), policy=COMPARED)
+            await self._database.run.fetch(
+                statements.fail_lapsed(**place, reason=GONE), policy=COMPARED
+            )
+
+    async def state(self, place: TaskKey) -> int | None:
+        """Returns the state of a task, which is renewed if it runs; None if it is gone."""
+        rows = await self._database.run.fetch(
+            statements.renew(**place, lease_s=self._lease_s), policy=COMPARED
+        )
+        return TaskState.Value(rows[0]["state"]) if rows else None
 
     @contextmanager
     def stopped_by(self, place: TaskKey, stop: Callable[[], None]) -> Iterator[None]:
@@ -82,28 +100,45 @@ class Running:
         finally:
             self._stops.pop(_key(place), None)
 
-    async def _keep(self, place: TaskKey, loop: asyncio.AbstractEventLoop) -> None:
+    async def _keep(self, place: TaskKey, sign: "_Sign", loop: asyncio.AbstractEventLoop) -> None:
+        """Renews a task until it has ended, or waits for somebody and no run is under way."""
         renew = statements.renew(**place, lease_s=self._lease_s)
         while not loop.is_closed():
             await asyncio.sleep(min(self._lease_s / 3, _LONGEST_PAUSE_S))
             try:
-                renewed = await self._database.run.fetch(renew, policy=COMPARED)
+                rows = await self._database.run.fetch(renew, policy=COMPARED)
             except AdkpgError as exc:
                 logger.warning("A running task was not renewed: %s", exc)
                 continue
-            if not renewed:
-                if (stop := self._stops.get(_key(place))) is not None:
+            state = TaskState.Value(rows[0]["state"]) if rows else None
+            stop = self._stops.get(_key(place))
+            if state is None or (state in FINAL and rows[0]["token"] != sign.token):
+                if stop is not None:
                     stop()
+                return
+            if state in FINAL or (state not in RUNNING and stop is None):
+                sign.heart = None
                 return
 
 
 class _Sign:
-    """What renews a task, while it is worked on."""
+    """What renews a task, while it is worked on.
 
-    def __init__(self) -> None:
+    Args:
+      place: The task.
+
+    Attributes:
+      place: The task.
+      token: Of the last save by this process.
+      heart: Renews it; None while nobody has to.
+    """
+
+    def __init__(self, place: TaskKey) -> None:
+        self.place = place
+        self.token = ""
         self.heart: Future[None] | None = None
 
-    def end(self) -> None:
+    def end(self, _: object = None) -> None:
         """Renews it no more; idempotent."""
         if self.heart is not None:
             self.heart.cancel()

@@ -3,12 +3,14 @@
 from datetime import datetime
 from typing import TypedDict
 
-from adkpg.queries import Queries, Query
+from a2a.types import TaskState
+
+from adkpg.a2a.task import FINAL, RUNNING
+from adkpg.queries import Nothing, Queries, Query
 
 _STATES = {
-    "final": "('TASK_STATE_COMPLETED', 'TASK_STATE_CANCELED', 'TASK_STATE_FAILED',"
-    " 'TASK_STATE_REJECTED')",
-    "running": "('TASK_STATE_SUBMITTED', 'TASK_STATE_WORKING')",
+    name: f"({', '.join(repr(TaskState.Name(each)) for each in sorted(states))})"
+    for name, states in (("final", FINAL), ("running", RUNNING))
 }
 _parts = Queries(__file__, **_STATES)
 _sql = Queries(
@@ -24,22 +26,17 @@ class Saved(TypedDict):
     revision: int
 
 
-class TaskKey(TypedDict):
-    """The id of a task."""
-
-    task_id: str
-
-
 class User(TypedDict):
     """A user."""
 
     user_id: str
 
 
-class Failed(TypedDict):
-    """How many tasks were found without their process."""
+class Standing(TypedDict):
+    """Where a task stands, and the token of the save that brought it there."""
 
-    failed: int
+    state: str
+    token: str
 
 
 class StoredTask(TypedDict):
@@ -57,16 +54,18 @@ class News(TypedDict):
 
     state: str
     revision: int
-    payload_revision: int
     lapsed: bool
     events: list[str]
 
 
 class ListedTask(TypedDict):
-    """A task of a page, and how many there are; without a payload if the page has none."""
+    """A task of a page, and how many there are; without a payload if the page has none.
+
+    `lapsed` says whether the process of any of the user's tasks is gone.
+    """
 
     total: int
-    lapsed: int
+    lapsed: bool
     payload: str | None
     events: list[str]
 
@@ -123,12 +122,12 @@ def add_event(
 
 
 @_sql.query()
-def renew(*, app_name: str, user_id: str, task_id: str, lease_s: float) -> Query[TaskKey]:
-    """Says that a running task has its process still; no row if it has ended or is gone."""
+def renew(*, app_name: str, user_id: str, task_id: str, lease_s: float) -> Query[Standing]:
+    """Says that a task has its process still, if it runs; no row if it is gone."""
 
 
 @_sql.query()
-def fail_lapsed(*, app_name: str, user_id: str, task_id: str | None, reason: str) -> Query[Failed]:
+def fail_lapsed(*, app_name: str, user_id: str, task_id: str | None, reason: str) -> Query[Nothing]:
     """Ends a user's running tasks whose process is gone: one, or all."""
 
 
@@ -163,5 +162,5 @@ def select_page(
 
 
 @_sql.query()
-def delete_task(*, app_name: str, user_id: str, task_id: str) -> Query[TaskKey]:
+def delete_task(*, app_name: str, user_id: str, task_id: str) -> Query[Nothing]:
     """Deletes a task with its events."""

@@ -93,10 +93,14 @@ CASE
     END
 
 -- name: renew
-UPDATE {schema}.tasks
-SET ends_at = now() + make_interval(secs => :lease_s)
-WHERE app_name = :app_name AND user_id = :user_id AND task_id = :task_id AND state IN {running}
-RETURNING task_id;
+WITH renewed AS (
+  UPDATE {schema}.tasks
+  SET ends_at = now() + make_interval(secs => :lease_s)
+  WHERE app_name = :app_name AND user_id = :user_id AND task_id = :task_id AND state IN {running}
+)
+SELECT state, revision_token::text AS token
+FROM {schema}.tasks
+WHERE app_name = :app_name AND user_id = :user_id AND task_id = :task_id;
 
 -- name: fail_lapsed
 -- The process of a running task is gone: nobody renews it.
@@ -132,7 +136,7 @@ told AS (
     )
   FROM lapsed AS l
 )
-SELECT count(*) AS failed FROM lapsed;
+SELECT task_id FROM lapsed;
 
 -- name: select_task
 SELECT t.revision, t.revision_token::text AS token, t.payload::text AS payload,
@@ -153,7 +157,7 @@ FROM {schema}.tasks AS t
 WHERE t.app_name = :app_name AND t.task_id = :task_id AND t.user_id = 'A2A_USER_' || t.session_id;
 
 -- name: select_news
-SELECT t.state, t.revision, t.payload_revision,
+SELECT t.state, t.revision,
   t.state IN {running} AND t.ends_at <= now() AS lapsed,
   ARRAY(
     SELECT e.payload::text
@@ -167,8 +171,7 @@ WHERE t.app_name = :app_name AND t.user_id = :user_id AND t.task_id = :task_id;
 
 -- name: select_page
 WITH wanted AS (
-  SELECT t.task_id, coalesce(t.status_at, '-infinity') AS status_at,
-    t.state IN {running} AND t.ends_at <= now() AS lapsed
+  SELECT t.task_id, coalesce(t.status_at, '-infinity') AS status_at
   FROM {schema}.tasks AS t
   WHERE t.app_name = :app_name AND t.user_id = :user_id
     AND (:session_id::text IS NULL OR t.session_id = :session_id)
@@ -176,7 +179,11 @@ WITH wanted AS (
     AND (:since::timestamptz IS NULL OR t.status_at >= :since)
 ),
 counted AS (
-  SELECT count(*) AS total, count(*) FILTER (WHERE w.lapsed) AS lapsed
+  SELECT count(*) AS total, EXISTS (
+      SELECT FROM {schema}.tasks AS l
+      WHERE l.app_name = :app_name AND l.user_id = :user_id
+        AND l.state IN {running} AND l.ends_at <= now()
+    ) AS lapsed
   FROM wanted AS w
 ),
 page AS (

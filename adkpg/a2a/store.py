@@ -15,7 +15,7 @@ from a2a.server.cluster import (
 )
 from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import Event
-from a2a.types import ListTasksRequest, ListTasksResponse, Task, TaskState
+from a2a.types import ListTasksRequest, ListTasksResponse, Message, Task, TaskState
 from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
 from a2a.utils.errors import (
     InvalidParamsError,
@@ -31,12 +31,11 @@ from adkpg.a2a.running import Running
 from adkpg.a2a.stream import TaskEvents
 from adkpg.a2a.task import (
     FINAL,
-    RUNNING,
     StoredVersion,
     TaskKey,
+    brought_to,
     canceled,
     copied,
-    makes,
     read,
     state_name,
     status_time,
@@ -45,6 +44,7 @@ from adkpg.a2a.task import (
 )
 from adkpg.a2a.words import GONE, for_peers
 from adkpg.database import COMPARED, Database, UsesDatabase
+from adkpg.interface.internal import internal
 from adkpg.keys import require_storable, storable
 from adkpg.limits import require_size
 from adkpg.telemetry.calls import on, traced
@@ -93,12 +93,14 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
         self._app_name = app_name
         self._owner = owner_resolver or authenticated
         self._running = Running(self._database)
+        self._mark = f"adkpg:{uuid4()}"
         self._events: TaskEvents | None = None
         _let_adk_make_handlers()
 
     def _told(self) -> dict[str, object]:
         return {} if self._app_name is None else {"app_name": self._app_name}
 
+    @internal
     def of_app(self, app_name: str) -> "DatabaseTaskStore":
         """Returns a store of one app's tasks on the same Database, which it leaves open."""
         return DatabaseTaskStore(self._database, app_name=app_name, owner_resolver=self._owner)
@@ -109,10 +111,12 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
         return self._app_name
 
     @property
+    @internal
     def running(self) -> Running:
         """The tasks that this process works on."""
         return self._running
 
+    @internal
     def place(self, task_id: str, context_id: str, context: ServerCallContext) -> TaskKey:
         """Returns what a task of a context is stored under.
 
@@ -126,6 +130,24 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
           InvalidInput: An id cannot be stored.
         """
         return self._place(task_id, self._owner(context) or anonymous(context_id))
+
+    @internal
+    def known(self, context: ServerCallContext) -> set[str]:
+        """Returns the ids of the tasks that a request has found or saved."""
+        known: set[str] = context.state.setdefault(self._mark, set())
+        return known
+
+    @internal
+    def require_kept(self, message: Message, context: ServerCallContext) -> None:
+        """Refuses a message that cannot be kept, before a task begins.
+
+        Raises:
+          InvalidParamsError: It is too large, or an id cannot be stored.
+          InternalError: Nothing tells the app.
+        """
+        with for_peers():
+            self._sized(written(message))
+            self.place(message.task_id, message.context_id, context)
 
     def event_stream(self) -> TaskEvents:
         """Returns what a request handler is given as its ``event_stream``.
@@ -151,7 +173,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
         Args:
           task: As it is now.
           event: What made it, if a single event did.
-          prev: Not used.
+          prev: As the sdk gives it; the version knows what is stored.
           prev_version: What it was made of; ``TaskVersion.MISSING`` is nothing. For a task that is
             canceled, whatever is stored counts.
           context: The request.
@@ -163,7 +185,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
           ConcurrentTaskModificationError: What is stored is of another version, has
             ended, or is gone.
           TaskNotFoundError: It was erased while it was worked on.
-          InvalidParamsError: An id cannot be stored, or it is too large.
+          InvalidParamsError: An id cannot be stored, or the task is too large.
           InternalError: The database refused.
         """
         with for_peers():
@@ -186,7 +208,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
                 payload = self._sized(written_event(canceled(task)))
                 query = statements.add_event(**values, payload=payload)
             elif prev_version.is_missing:
-                if self._running.has_saved(place):
+                if task.id in self.known(context):
                     raise TaskNotFoundError  # it is gone, and its run would write it once more
                 payload = self._sized(written(task))
                 query = statements.insert_task(
@@ -197,7 +219,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
                     "revision": prev_version._value,
                     "before": None if read_at is None else read_at.token,
                 }
-                if event is not None and makes(event, before, task):
+                if event is not None and brought_to(task, before, event):
                     payload = self._sized(written_event(event))
                     query = statements.add_event(**values, payload=payload)
                 else:
@@ -205,10 +227,12 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
                     query = statements.replace_task(
                         **values, session_id=task.context_id, payload=written(task)
                     )
+            self._running.saving(place, token)
             rows = await self._database.run.fetch(query, policy=COMPARED)
             if not rows:
                 raise ConcurrentTaskModificationError(task.id)
-            self._running.saved(place, runs=state in RUNNING)
+            self._running.saved(place, state)
+            self.known(context).add(task.id)
             if before is None and state not in FINAL:
                 before = copied(task)
             return StoredVersion(rows[0]["revision"], place, token, before)
@@ -233,6 +257,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
             if not rows:
                 return None
             (row,) = rows
+            self.known(context).add(task_id)
             if row["lapsed"]:
                 await self._fail_lapsed(place["app_name"], place["user_id"], task_id)
                 return await self.get(task_id, context)
@@ -241,7 +266,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
                 method in _SUBSCRIBING
                 and self._events is None
                 and task.status.state not in FINAL
-                and not self._running.runs_here(place)
+                and place not in self._running.held()
             ):
                 raise UnsupportedOperationError(
                     "Nobody works on this task here; get it again later, or send it a message."
@@ -303,7 +328,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
             place = await self._asked_for(task_id, context)
             if place is not None:
                 await self._database.run.fetch(statements.delete_task(**place))
-                self._running.forget(place)
+                self.known(context).discard(task_id)
 
     def _place(self, task_id: str, user_id: str) -> TaskKey:
         app_name = self._app_name or app_here()
@@ -336,9 +361,10 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
 
 
 def _let_adk_make_handlers() -> None:
-    """Drops the sdk's warning of handlers without an ``event_stream``, which all of ADK's are.
+    """Drops the sdk's warning of handlers without an ``event_stream``, in the whole process.
 
-    `lifespan` gives them one; without it, `DatabaseTaskStore.get` refuses what needs one.
+    All of ADK's are such. `lifespan` gives them one; without it, `DatabaseTaskStore.get` refuses
+    what needs one.
     """
     warnings.filterwarnings("ignore", message=_UNSTREAMED, category=UserWarning)
     logging.getLogger("a2a.server.request_handlers.default_request_handler_v2").addFilter(
@@ -368,5 +394,5 @@ def _position(token: str) -> tuple[datetime | None, str | None]:
         at, task_id = json.loads(decode_page_token(token))
         require_storable(task_id=task_id)
         return None if at is None else datetime.fromisoformat(at).astimezone(UTC), task_id
-    except (TypeError, ValueError, RecursionError) as exc:
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise InvalidParamsError(f"Invalid page token: {token}") from exc

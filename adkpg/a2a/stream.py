@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from a2a.server.cluster import TaskEventStream, TaskVersion, VersionedEvent
-from a2a.types import TaskState
+from a2a.types import Task, TaskState
 from a2a.utils.errors import TaskNotFoundError
 
 from adkpg.a2a import statements
-from adkpg.a2a.task import RUNNING, StoredVersion, read, read_event
+from adkpg.a2a.task import RUNNING, StoredVersion, TaskKey, read, read_event
 from adkpg.a2a.words import GONE, for_peers
 from adkpg.database import Database
 
@@ -58,27 +58,28 @@ class TaskEvents(TaskEventStream):
                 if rows and rows[0]["lapsed"]:
                     await self._database.run.fetch(statements.fail_lapsed(**place, reason=GONE))
                     continue
-                if rows and rows[0]["revision"] != revision + len(rows[0]["events"]):
-                    whole = await self._database.run.fetch(statements.select_task(**place))
-                    rows = []
-                else:
-                    whole = []
-            if not rows and not whole:
+            if not rows:
                 raise TaskNotFoundError
-            for task in whole:
-                revision = task["revision"]
-                yield VersionedEvent(
-                    event=read(task["payload"], task["events"]), version=TaskVersion(revision)
-                )
-            for news in rows:
+            (news,) = rows
+            if news["revision"] == revision + len(news["events"]):
                 for payload in news["events"]:
                     revision += 1
                     yield VersionedEvent(event=read_event(payload), version=TaskVersion(revision))
-                if TaskState.Value(news["state"]) not in RUNNING:
-                    return
-                new = bool(news["events"])
-                pause_s = _SHORTEST_PAUSE_S if new else min(1.5 * pause_s, _LONGEST_PAUSE_S)
-                await asyncio.sleep(pause_s)
+            else:
+                task, revision = await self._whole(place)
+                yield VersionedEvent(event=task, version=TaskVersion(revision))
+            if TaskState.Value(news["state"]) not in RUNNING:
+                return
+            new = bool(news["events"])
+            pause_s = _SHORTEST_PAUSE_S if new else min(1.5 * pause_s, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s)
+
+    async def _whole(self, place: TaskKey) -> tuple[Task, int]:
+        with for_peers():
+            rows = await self._database.run.fetch(statements.select_task(**place))
+        if not rows:
+            raise TaskNotFoundError
+        return read(rows[0]["payload"], rows[0]["events"]), rows[0]["revision"]
 
     async def destroy(self, task_id: str) -> None:
         """Does nothing: the events go with the task."""

@@ -116,8 +116,11 @@ def apply(task: Task, event: Change) -> None:
     task.status.CopyFrom(event.status)
 
 
-def makes(event: Event | None, before: Task | None, task: Task) -> bool:
-    """Whether an event alone makes a task of what is stored; then that is changed to the task."""
+def brought_to(task: Task, before: Task | None, event: Event) -> bool:
+    """Changes what is stored by an event, and returns whether it is the task then.
+
+    If it is not, it is of no use any more.
+    """
     if before is None or not isinstance(event, TaskStatusUpdateEvent | TaskArtifactUpdateEvent):
         return False
     try:

@@ -17,7 +17,10 @@ GONE = "The agent was interrupted before it could answer; send the message again
 def of(exc: AdkpgError) -> str:
     """Returns what a peer is told of an error: whether to ask again."""
     if isinstance(exc, InvalidInput):
-        return "The message cannot be kept: it is too large, or an id is too long or has NUL."
+        return (
+            "The message cannot be kept: it is too large, an id is too long or has NUL, or a "
+            "number is none of JSON's."
+        )
     if isinstance(exc, RetryableError):
         return "The agent is busy; try again later."
     return "The agent cannot do this now; its operator knows why."

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adkpg.errors import AdkpgError, InvalidInput
-from adkpg.sessions.doors import Door
+from adkpg.sessions.doors import Door, app_of
 from adkpg.sessions.invocations import LARGEST_RESULT, require_key
 
 _READS = ("GET", "HEAD", "OPTIONS", "DELETE")
@@ -73,11 +73,15 @@ class QueuedRuns:
 
 
 async def _may_be_kept(key: str, scope: Scope, receive: Receive, send: Send) -> bool:
-    """Refuses a key that cannot be, or one of a WebSocket, which has many answers."""
+    """Refuses a key that cannot be, one of a WebSocket, which has many answers, and one of A2A."""
     if scope["type"] == "websocket":
         await receive()  # that it connects
         reason = f"{_KEY} is for requests with one answer; leave it out."
         await send({"type": "websocket.close", "code": 1008, "reason": reason})
+        return False
+    if app_of(scope["path"]) is not None:
+        refusal = {"detail": f"{_KEY} is not for A2A, whose peers read the task instead."}
+        await JSONResponse(refusal, 400)(scope, receive, send)
         return False
     try:
         require_key(key)

@@ -6,8 +6,9 @@ runs in, whichever door of the server it came by and however that names its sess
 
 import asyncio
 import logging
+import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
@@ -35,24 +36,31 @@ class Door:
       timeout_s: As for `DatabaseSessionService.invocation`.
       key: The same, of the request.
       path: Where the request was sent to.
+      on_turn: Called when the turn has come, and when there is no session to have it in.
 
     Attributes:
-      key: The same.
-      path: The same.
+      timeout_s: As given.
+      path: As given.
       done: Whether a run with the key has finished already.
       result: What it left.
       refusal: Why there is no turn, if there is none.
     """
 
     def __init__(
-        self, *, timeout_s: float | None = None, key: str | None = None, path: str = ""
+        self,
+        *,
+        timeout_s: float | None = None,
+        key: str | None = None,
+        path: str = "",
+        on_turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self.key = key
+        self.timeout_s = timeout_s
         self.path = path
+        self._key = key
+        self._on_turn = on_turn
         self.done = False
         self.result: Any = None
         self.refusal: RetryableError | None = None
-        self._timeout_s = timeout_s
         self._entering = asyncio.Lock()
         self._missing: SessionKey | None = None
         self._held: list[Lease] = []
@@ -94,11 +102,13 @@ class Door:
         async with self._entering:
             if self._held or lease_here(database, place) is not None:
                 return
-            lease = Lease(database, place, self.key)
+            lease = Lease(database, place, self._key)
             try:
-                begun = await lease.begin(self._timeout_s)
+                begun = await lease.begin(self.timeout_s)
             except SessionNotFound:
                 self._missing = place
+                if self._on_turn is not None:
+                    await self._on_turn()
                 return
             except RetryableError as exc:
                 self.refusal = exc
@@ -109,6 +119,8 @@ class Door:
             if task is not None and task is not self._request:
                 self._run = task
                 task.add_done_callback(self._over)
+            if self._on_turn is not None:
+                await self._on_turn()
             if begun["done"]:
                 self.done, self.result = True, jsontext.read(begun["result"] or "null")
                 await lease.require()
@@ -155,6 +167,15 @@ class Door:
 
 async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
+
+
+_A2A = re.compile(r"(?:^|/)a2a/([^/]+)/?$")
+
+
+def app_of(path: str) -> str | None:
+    """Returns the app that ADK serves by A2A at a path, ``/a2a/<app>``; None at any other."""
+    found = _A2A.search(path)
+    return None if found is None else found[1]
 
 
 _DOOR: ContextVar[Door | None] = ContextVar("adkpg_door", default=None)
