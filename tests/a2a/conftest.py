@@ -54,11 +54,22 @@ class Served:
       url: Where it is.
       http: Speaks to it.
       prefix: Where an agent is.
+      server: In this process.
+      serving: Runs it.
     """
 
     url: str
     http: httpx.AsyncClient
     prefix: str = "/a2a/{agent}"
+    server: uvicorn.Server | None = None
+    serving: asyncio.Task[None] | None = None
+
+    async def stop(self) -> None:
+        """Ends it, as a deployment does."""
+        assert self.server is not None
+        assert self.serving is not None
+        self.server.should_exit = True
+        await self.serving
 
     async def client(self, agent: str = "gated", *, streaming: bool = True) -> Client:
         """Returns the sdk's client of an agent."""
@@ -83,9 +94,9 @@ async def listening(app: Starlette, *, prefix: str = "/a2a/{agent}") -> AsyncIte
             await asyncio.sleep(0.01)
         url = f"http://127.0.0.1:{place.getsockname()[1]}"
         async with httpx.AsyncClient(timeout=30) as http:
-            yield Served(url, http, prefix)
-        server.should_exit = True
-        await serving
+            served = Served(url, http, prefix, server, serving)
+            yield served
+        await served.stop()
 
 
 @pytest.fixture

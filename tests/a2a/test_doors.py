@@ -9,6 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 from a2a.client import Client
+from a2a.server.agent_execution import RequestContext
+from a2a.server.events.event_queue import EventQueue
 from a2a.types import (
     GetTaskRequest,
     Message,
@@ -16,18 +18,25 @@ from a2a.types import (
     Role,
     SendMessageRequest,
     SubscribeToTaskRequest,
+    Task,
     TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
 )
 from a2a.utils.errors import InternalError
+from google.adk.a2a.executor.a2a_agent_executor import A2aAgentExecutor
 from google.adk.a2a.utils.agent_to_a2a import to_a2a
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.runners import Runner
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 import adkpg.a2a
-from adkpg import Database, DatabaseSessionService
+from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.a2a import DatabaseTaskStore
 from adkpg.adk import task_store
+from adkpg.errors import ConfigurationError
 from adkpg.tooling.testing.scripted_llm import Part as Script
 from adkpg.tooling.testing.scripted_llm import ScriptedLlm, call, text
 from tests.a2a.conftest import ByA2a, Served, listening
@@ -144,3 +153,69 @@ def test_a_uri_names_the_app(place: str, monkeypatch: pytest.MonkeyPatch) -> Non
     named = task_store(f"{place}{'&' if '?' in place else '?'}app_name=my%20shop")
     assert (without.app_name, named.app_name) == (None, "my shop")
     assert named.database is without.database
+
+
+async def test_lifespan_completes_mounted_apps_and_puts_adks_routes_back(
+    by_a2a: ByA2a, database: Database
+) -> None:
+    tasks: Any = DatabaseTaskStore(database, app_name="shop")
+    inner = to_a2a(Gated(name="gated"), task_store=tasks)
+    async with inner.router.lifespan_context(inner):
+        app = Starlette(routes=[Mount("/sub", app=inner)])
+        before = list(inner.routes)
+        for _ in range(2):
+            async with adkpg.a2a.lifespan(app):
+                assert inner.routes != before
+            assert inner.routes == before
+
+
+async def test_lifespan_refuses_a_store_whose_app_nothing_tells(database: Database) -> None:
+    tasks: Any = DatabaseTaskStore(database)
+    app = to_a2a(Gated(name="gated"), task_store=tasks)
+    async with app.router.lifespan_context(app):
+        with pytest.raises(ConfigurationError, match="app_name"):
+            async with adkpg.a2a.lifespan(app):
+                pass
+
+
+class Asks(A2aAgentExecutor):
+    """Waits for somebody in the middle of a run, and is told."""
+
+    def __init__(self) -> None:
+        """Runs no agent."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Says that it waits until that is saved, and goes on."""
+        assert context.task_id is not None
+        assert context.context_id is not None
+
+        def state(state: TaskState) -> TaskStatusUpdateEvent:
+            return TaskStatusUpdateEvent(
+                task_id=context.task_id,
+                context_id=context.context_id,
+                status=TaskStatus(state=state),
+            )
+
+        task = Task(id=context.task_id, context_id=context.context_id)
+        task.status.state = TaskState.TASK_STATE_WORKING
+        await event_queue.enqueue_event(task)
+        await event_queue.enqueue_event(state(TaskState.TASK_STATE_AUTH_REQUIRED))
+        await asyncio.sleep(1.5)  # it is renewed meanwhile, once a second
+        await event_queue.enqueue_event(state(TaskState.TASK_STATE_WORKING))
+        await event_queue.enqueue_event(state(TaskState.TASK_STATE_COMPLETED))
+
+
+async def test_a_run_that_waits_for_somebody_goes_on(database_url: str) -> None:
+    settings = Settings(invocation_lease_s=3)
+    async with Database(database_url, settings=settings) as database:
+        tasks: Any = DatabaseTaskStore(database, app_name="shop")
+        app = to_a2a(
+            Gated(name="gated"),
+            task_store=tasks,
+            lifespan=adkpg.a2a.lifespan,
+            agent_executor_factory=lambda _: Asks(),
+        )
+        async with listening(app, prefix="") as served:
+            answers = await sent(await served.client(), "hello")
+    states = [each.status_update.status.state for each in answers[1:]]
+    assert states == [TaskState.TASK_STATE_AUTH_REQUIRED, TaskState.TASK_STATE_WORKING, COMPLETED]

@@ -21,6 +21,7 @@ from a2a.types import (
     TaskState,
 )
 from a2a.utils.errors import (
+    InvalidParamsError,
     PushNotificationNotSupportedError,
     TaskNotFoundError,
     UnsupportedOperationError,
@@ -38,19 +39,22 @@ CANCELED = TaskState.TASK_STATE_CANCELED
 FAILED = TaskState.TASK_STATE_FAILED
 
 
-def message(text: str, context_id: str = "ctx") -> SendMessageRequest:
+def message(text: str, context_id: str = "ctx", task_id: str = "") -> SendMessageRequest:
     return SendMessageRequest(
         message=Message(
             message_id=f"m-{text}",
             role=Role.ROLE_USER,
             parts=[Part(text=text)],
             context_id=context_id,
+            task_id=task_id,
         )
     )
 
 
-async def sent(client: Client, text: str, context_id: str = "ctx") -> list[StreamResponse]:
-    return [each async for each in client.send_message(message(text, context_id))]
+async def sent(
+    client: Client, text: str, context_id: str = "ctx", task_id: str = ""
+) -> list[StreamResponse]:
+    return [each async for each in client.send_message(message(text, context_id, task_id))]
 
 
 def state_of(answers: list[StreamResponse]) -> TaskState:
@@ -224,3 +228,134 @@ async def test_without_lifespan_what_another_process_works_on_is_refused(
     here = await listening(client, task_id)
     gates.opened.set()
     assert state_of(await here) == COMPLETED
+
+
+async def until(connection: asyncpg.Connection, condition: str) -> None:
+    async with asyncio.timeout(30):
+        while not await connection.fetchval(f"SELECT {condition}"):
+            await asyncio.sleep(0.01)
+
+
+WAITS = "count(*) = {} FROM invocation_waiters"
+NOTHING = " AND ".join(
+    f"NOT EXISTS (SELECT FROM {table})" for table in ("tasks", "task_events", "sessions", "events")
+)
+
+
+async def test_a_message_that_waits_is_erased_with_its_person(
+    by_a2a: ByA2a, database: Database, connection: asyncpg.Connection
+) -> None:
+    client, elsewhere = [await (await by_a2a()).client() for _ in range(2)]
+    await begun(client)
+    second = asyncio.create_task(sent(elsewhere, "my secret is 42"))
+    await until(connection, WAITS.format(1))
+    await forget(database, app_name="gated", user_id="A2A_USER_ctx")
+    gates.opened.set()
+    with pytest.raises(TaskNotFoundError):
+        await second
+    await until(connection, NOTHING)
+    assert gates.begun.qsize() == 1, "the agent was asked nothing but to wait"
+
+
+async def waiting(client: Client) -> str:
+    """Asks for what makes a task wait for input; returns the task."""
+    answers = await sent(client, "ask")
+    assert state_of(answers) == TaskState.TASK_STATE_INPUT_REQUIRED
+    await gates.begun.get()
+    return answers[0].task.id
+
+
+async def test_a_follow_up_that_waits_is_erased_with_its_person(
+    by_a2a: ByA2a, database: Database, connection: asyncpg.Connection
+) -> None:
+    here, there, elsewhere = [await (await by_a2a()).client() for _ in range(3)]
+    task_id = await waiting(here)
+    await begun(there)
+    follow_up = asyncio.create_task(sent(elsewhere, "my secret is 42", task_id=task_id))
+    await until(connection, WAITS.format(1))
+    await forget(database, app_name="gated", user_id="A2A_USER_ctx")
+    gates.opened.set()
+    with pytest.raises(TaskNotFoundError):
+        await follow_up
+    await until(connection, NOTHING)
+    with pytest.raises(TaskNotFoundError):
+        await here.get_task(GetTaskRequest(id=task_id))
+
+
+async def test_who_subscribes_where_a_task_waited_sees_what_it_is_now(by_a2a: ByA2a) -> None:
+    here, elsewhere = [await (await by_a2a()).client() for _ in range(2)]
+    task_id = await waiting(here)
+    follow_up: Any = elsewhere.send_message(message("wait", task_id=task_id))
+    async for answer in follow_up:
+        if "begun" in str(answer):
+            break
+    subscribing = await listening(here, task_id)
+    gates.opened.set()
+    answers = await subscribing
+    assert answers[0].task.status.state == TaskState.TASK_STATE_WORKING
+    assert state_of(answers) == COMPLETED
+
+
+async def test_a_message_that_is_canceled_while_it_waits_is_not_answered(
+    by_a2a: ByA2a, connection: asyncpg.Connection
+) -> None:
+    here, there, elsewhere = [await (await by_a2a()).client() for _ in range(3)]
+    await begun(here)
+    second: Any = there.send_message(message("second"))
+    task_id = (await anext(second)).task.id
+    await until(connection, WAITS.format(1))
+    await elsewhere.cancel_task(CancelTaskRequest(id=task_id))
+    gates.opened.set()
+    assert state_of([each async for each in second]) == CANCELED
+    assert "second" not in str(await connection.fetch("SELECT payload FROM events"))
+
+
+async def test_of_two_follow_ups_at_once_one_is_told_that_the_task_has_ended(
+    by_a2a: ByA2a, connection: asyncpg.Connection
+) -> None:
+    here, there, elsewhere = [await (await by_a2a()).client() for _ in range(3)]
+    task_id = await waiting(here)
+    await begun(elsewhere)
+    both = [
+        asyncio.create_task(sent(client, text, task_id=task_id))
+        for client, text in ((here, "one"), (there, "two"))
+    ]
+    await until(connection, WAITS.format(2))
+    gates.opened.set()
+    results = await asyncio.gather(*both, return_exceptions=True)
+    (refused,) = [each for each in results if isinstance(each, BaseException)]
+    assert isinstance(refused, UnsupportedOperationError)
+    (answers,) = [each for each in results if not isinstance(each, BaseException)]
+    assert state_of(answers) == COMPLETED
+
+
+@pytest.mark.parametrize("context_id", ["nul \0", "c" * 600])
+async def test_a_context_that_cannot_be_kept_is_refused_in_words(
+    by_a2a: ByA2a, connection: asyncpg.Connection, context_id: str
+) -> None:
+    client = await (await by_a2a()).client()
+    with pytest.raises(InvalidParamsError) as told:
+        await sent(client, "hello", context_id)
+    assert "Postgres" not in str(told.value)
+    assert await connection.fetchval("SELECT count(*) FROM tasks") == 0
+
+
+async def test_runs_end_with_their_server(by_a2a: ByA2a, connection: asyncpg.Connection) -> None:
+    served = await by_a2a()
+    await begun(await served.client())
+    await served.stop()
+    state, payload = await connection.fetchrow(
+        "SELECT t.state, e.payload::text FROM tasks AS t JOIN task_events AS e USING (task_id)"
+        " WHERE e.revision = t.revision"
+    )
+    assert state == "TASK_STATE_FAILED"
+    assert "interrupted" in payload
+
+
+async def test_an_idempotency_key_is_refused(by_a2a: ByA2a) -> None:
+    served = await by_a2a()
+    answer = await served.http.post(
+        f"{served.url}/a2a/gated", json={}, headers={"Idempotency-Key": "k"}
+    )
+    assert answer.status_code == 400
+    assert "A2A" in answer.json()["detail"]

@@ -19,6 +19,7 @@ from a2a.types import (
     TaskStatusUpdateEvent,
 )
 from a2a.utils.errors import InternalError, InvalidParamsError, TaskNotFoundError
+from a2a.utils.task import encode_page_token
 
 from adkpg import Database
 from adkpg.a2a import DatabaseTaskStore
@@ -212,8 +213,9 @@ async def test_pages_follow_each_other(store: DatabaseTaskStore) -> None:
     since = ListTasksRequest(status=COMPLETED)
     since.status_timestamp_after.FromSeconds(1_001)
     assert [each.id for each in (await store.list(since, ANA)).tasks] == ["t5", "t3"]
-    with pytest.raises(InvalidParamsError):
-        await store.list(ListTasksRequest(page_token="no token"), ANA)
+    for token in ("no token", encode_page_token('["0001-01-01T00:00:00+23:59", "t"]')):
+        with pytest.raises(InvalidParamsError, match=r"[Tt]oken"):
+            await store.list(ListTasksRequest(page_token=token), ANA)
 
 
 async def test_a_task_that_was_erased_does_not_come_back(
@@ -270,3 +272,12 @@ async def test_events_of_the_same_task_elsewhere_are_none_of_it(
     event = status(TaskState.TASK_STATE_INPUT_REQUIRED)
     await store.save(changed, event=event, prev_version=version, context=ANA)
     assert (await found(store)).task == changed
+
+
+async def test_a_listing_finds_what_has_failed_with_its_process(
+    store: DatabaseTaskStore, connection: asyncpg.Connection
+) -> None:
+    await first(store)
+    await connection.execute("UPDATE tasks SET ends_at = now()")  # as after a lease
+    (failed,) = (await store.list(ListTasksRequest(status=FAILED), ANA)).tasks
+    assert "interrupted" in failed.status.message.parts[0].text

@@ -1,7 +1,8 @@
 """An agent that waits when it is told to: copied into an agents folder, for tests in one process.
 
 It does what the user says, word by word: ``wait`` until the test opens the gate, ``block`` the
-event loop for a second, ``fail``, say ``much``, ``leave`` a job that runs on its own.
+event loop for a second, ``fail``, say ``much``, ``leave`` a job that runs on its own, ``ask`` for
+something that takes long.
 """
 
 import asyncio
@@ -27,6 +28,16 @@ class Gated(BaseAgent):
             await gates.opened.wait()
         if "block" in told:
             gates.block()
+        if "ask" in told:
+            call = types.FunctionCall(id="call", name="ask", args={})
+            asking = Event(
+                author=self.name,
+                invocation_id=ctx.invocation_id,
+                content=types.ModelContent([types.Part(function_call=call)]),
+            )
+            asking.long_running_tool_ids = {"call"}
+            yield asking
+            return
         if "fail" in told:
             raise ValueError("The agent was told to fail.")
         if "leave" in told:
