@@ -1,6 +1,7 @@
 """docs/benchmarks.md: the page that is written from docs/benchmarks.json, and from nothing else."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 FIGURES = DOCS / "benchmarks.json"
 PAGE = DOCS / "benchmarks.md"
 
+_FOUND = re.compile(r"finds [\d.]+ of what there is to find")
 TITLES = {"sessions": "Sessions", "memory": "Memory"}
 
 
@@ -84,36 +86,45 @@ PLOTS = (
 )
 
 _INTRO = """\
+---
+search:
+  exclude: true
+---
+
 # Benchmarks
 
-How far adkpg is ahead of what a user would pick instead, and how close to the floor. Every
-contender is the real package, with the tables and indexes that it makes itself, in a database of
-its own on one server with its default durability. They take turns in blocks within one run, and
-each figure is over all blocks but the first: compare figures of one table with each other, not
-with those of another machine.
+This page is for readers who want to know how much faster or slower adkpg is than the packages that
+they could use instead, and how close it is to the floor: its own statement on a bare driver. Each
+contender is the real package. It has the tables and indexes that it makes itself, in a database of
+its own, on one server with its default durability. The contenders take turns in blocks within one
+run, and each figure is over all blocks except the first. So compare figures of one table with each
+other, and not with figures of another machine.
 
-`make bench` repeats it, and writes `benchmarks.json` and this page from it; `make bench
-ARGS="--quick"` is a look in two minutes that writes nothing.
+`make bench` measures everything again and writes `benchmarks.json` and this page. `make bench
+ARGS="--quick"` takes two minutes and writes nothing. [Where the time
+goes](performance.md#bars-that-are-missed-and-why) explains the misses.
 
 * **p50** and **p95** are of one operation; **per s** counts all writers together.
-* **x adkpg** says how many times as long it takes as adkpg, or how many times fewer a second:
-  above 1, adkpg is faster.
-* **correct** says whether all that was written was found again: each event, whole and in order,
-  and every state key; the right memories, and no other user's. The note below says what was lost.
+* **x adkpg** says how many times as long the contender takes as adkpg, or how many times fewer
+  operations it does in a second. Above 1, adkpg is faster.
+* **correct** says whether a read found all that was written: each event, whole and in order, and
+  every state key; the right memories, and no memory of another user. The notes below a table say
+  what was lost. A contender without figures cannot do the operation.
 """
 
 _SUITES = {
     "sessions": """\
-Events are about 450 characters of text. Every contender has pools of the same size, 16 connections
-at most. The *floor* is adkpg's own statement on a raw asyncpg pool; reading, it ends with one
-`validate_json`. openai-agents keeps plain dicts: it validates nothing, where ADK's interface
-returns typed events. A delay of 1 ms is a round trip's, half of it each way, made by a proxy in a
-process of its own.
+Events are about 450 characters of text. Every contender has a pool of at most 16 connections. The
+*floor* of a read ends with one `validate_json`. openai-agents keeps plain dicts and validates
+nothing, while ADK's interface returns typed events. A proxy in a process of its own makes the
+delay: of 1 ms of a round trip, half is added each way.
 """,
     "memory": """\
 All contenders embed with the same function, which costs next to nothing. A search asks for ten
-memories of a user among those of all; the exact answer is known, and so is the memory that the
-words of a question come from.
+memories of one user among the memories of all. The exact answer is known, and so is the memory that
+the words of a question come from. The column before *correct* is the share that the search finds:
+of the ten nearest memories (*recall@10 against exact*), or of the memories that the questions come
+from (*asked memory in 10 hits*).
 """,
 }
 
@@ -135,9 +146,14 @@ def render(report: Report) -> str:
             _header(report.headers[suite]),
         ]
         figures = [figure for figure in report.figures if figure.suite == suite]
-        for case in dict.fromkeys(figure.case for figure in figures):
+        cases = dict.fromkeys(figure.case for figure in figures)
+        for case in cases:
+            base, colon, _ = case.partition(": ")
+            if colon and base in cases:
+                continue  # a column of that one
+            found = [each for each in figures if each.case.startswith(f"{case}: ")]
             parts.append(f"### {case[:1].upper()}{case[1:]}\n")
-            parts.append(_case([figure for figure in figures if figure.case == case]))
+            parts.append(_case([figure for figure in figures if figure.case == case], found))
     return "\n".join(parts)
 
 
@@ -168,13 +184,14 @@ def _header(header: Header) -> str:
     return f"{header.date}, {machine}, {header.os}, Python {header.python}, {server}. {packages}.\n"
 
 
-def _case(figures: Sequence[Figure]) -> str:
+def _case(figures: Sequence[Figure], shares: Sequence[Figure]) -> str:
+    """A table of one case, with what each search found if that was measured, and its notes."""
+    found = {(share.size, share.contender): share for share in shares}
     rows = []
-    notes: dict[str, None] = {}
     size = None
     for figure in figures:
         ours = None if figure.contender == OURS else find(figures, figure.case, figure.size)
-        ratio = figure.times(ours) if figure.unit != "recall" else None
+        share = found.get((figure.size, figure.contender))
         rows.append(
             (
                 figure.size if figure.size != size else "",
@@ -182,36 +199,53 @@ def _case(figures: Sequence[Figure]) -> str:
                 number(figure.p50),
                 number(figure.p95),
                 number(figure.rate),
-                number(ratio),
+                number(figure.times(ours)),
+                number(share.p50 if share else None),
                 ("yes" if figure.correct else "**no**") if figure.samples else "",
             )
         )
         size = figure.size
-        notes |= dict.fromkeys(_notes(figure, figures))
     unit = figures[0].unit
-    heads = ("", "", f"p50 ({unit})", f"p95 ({unit})", "per s", "x adkpg", "correct")
-    kept = [place for place in range(7) if place == 1 or any(row[place] for row in rows)]
+    measure = shares[0].case.partition(": ")[2] if shares else ""
+    heads = ("", "", f"p50 ({unit})", f"p95 ({unit})", "per s", "x adkpg", measure, "correct")
+    kept = [place for place in range(8) if place == 1 or any(row[place] for row in rows)]
     table = _table(
         [heads[place] for place in kept],
         [[row[place] for place in kept] for row in rows],
-        right=[column for column, place in enumerate(kept) if 2 <= place < 6],
+        right=[column for column, place in enumerate(kept) if 2 <= place < 7],
+    )
+    notes = dict.fromkeys(
+        note for figure in figures for note in _notes(figure, figures, shown=bool(shares))
     )
     return table + "".join(f"\n* {note}" for note in notes) + ("\n" if notes else "")
 
 
-def _notes(figure: Figure, figures: Sequence[Figure]) -> Iterable[str]:
-    """The notes on a figure; those on all contenders of its size name none of them."""
-    alongside = [set(each.note.split("; ")) for each in figures if each.size == figure.size]
+def _notes(figure: Figure, figures: Sequence[Figure], *, shown: bool) -> Iterable[str]:
+    """The notes on a figure; those on all contenders of its size name none of them.
+
+    Args:
+      figures: Those of the case.
+      shown: Whether the table shows the share that was found, so that no note needs to.
+    """
+    alongside = [set(_parts(each)) for each in figures if each.size == figure.size]
     common = set.intersection(*alongside) if len(alongside) > 1 else set()
-    parts = [part for part in figure.note.split("; ") if part]
+    same = [set(_parts(each)) for each in figures if each.contender == figure.contender]
+    nature = set.intersection(*same) if len(same) > 1 else set()
+    parts = _parts(figure)
     for part in parts:
         if part in common:
             yield f"{figure.size}: {part}." if figure.size else f"{part}."
-    own = "; ".join(part for part in parts if part not in common)
-    # A fault differs by size, a contender's nature does not.
-    place = f", {figure.size}" if figure.size and not figure.correct else ""
-    if own:
-        yield f"{figure.contender}{place}: {own}."
+    own = [part for part in parts if part not in common]
+    if always := "; ".join(part for part in own if part in nature):
+        yield f"{figure.contender}: {always}."
+    faults = [part for part in own if part not in nature and not (shown and _FOUND.match(part))]
+    if faults:
+        place = f", {figure.size}" if figure.size and not figure.correct else ""
+        yield f"{figure.contender}{place}: {'; '.join(faults)}."
+
+
+def _parts(figure: Figure) -> list[str]:
+    return [part for part in figure.note.split("; ") if part]
 
 
 def _table(

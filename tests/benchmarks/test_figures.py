@@ -88,6 +88,26 @@ def test_the_page_says_what_was_missed_and_what_was_lost() -> None:
     assert "## Memory" not in text, "that suite was not run"
 
 
+def test_the_page_shows_what_a_search_found_beside_its_time_and_a_nature_once() -> None:
+    def searched(size: str, share: float, note: str = "") -> list[figures.Figure]:
+        of = {"suite": "memory", "size": size, "correct": share > 0.9, "note": f"one index{note}"}
+        took = figure("peer", 2.0, case="search", **of)
+        return [took, figure("peer", share, case="search: recall@10", unit="recall", **of)]
+
+    found = [
+        *searched("few", 1.0),
+        *searched("many", 0.25, "; finds 0.25 of what there is to find"),
+    ]
+    text = page.render(figures.Report.empty().merge("memory", header(), found, []))
+    assert "| recall@10 | correct |" in text
+    assert "|  | peer |" not in text
+    assert "| many | peer | 2.00 | 0.25 | **no** |" in text
+    assert text.count("one index") == 1
+    assert "* peer: one index." in text
+    assert "of what there is to find" not in text
+    assert "### Search: recall@10" not in text
+
+
 def test_each_question_has_its_picture_and_its_figures() -> None:
     report = figures.Report.read(page.FIGURES)
     text = page.PAGE.read_text(encoding="utf-8")

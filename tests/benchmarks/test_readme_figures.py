@@ -30,7 +30,7 @@ ROWS = {
         "p50",
     ),
 }
-FOUND = "its 10 hits hold what was asked for"
+FOUND = "that search has the right memory among 10 hits"
 FIGURES: list[dict[str, Any]] = json.loads(
     (CHECKOUT / "docs" / "benchmarks.json").read_text(encoding="utf-8")
 )["figures"]
