@@ -36,7 +36,8 @@ def moment(name: str, value: date | str | float, zone: tzinfo | None = None) -> 
     Args:
       name: What the message calls it.
       value: The time.
-      zone: Of what has no offset; None is local time, as ADK writes it (memory/_utils.py).
+      zone: The zone of a time without an offset; None is local time, as ADK writes it
+        (memory/_utils.py).
 
     Raises:
       InvalidInput: It is none of the four.

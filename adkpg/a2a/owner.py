@@ -17,8 +17,8 @@ _PATH = re.compile(r"(?:^|/)a2a/([^/]+)/?$")
 def authenticated(context: ServerCallContext) -> str:
     """Returns the user's name, if the server has authenticated the user; else ``""``.
 
-    ADK's own rule (``google.adk.a2a.converters.request_converter``): a name that nobody has checked
-    is none.
+    ADK's own rule (``google.adk.a2a.converters.request_converter``): a name that no server has
+    checked is none.
     """
     return context.user.user_name if context.user.is_authenticated else ""
 

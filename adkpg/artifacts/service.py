@@ -128,7 +128,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
 
         Raises:
           InvalidArtifact: An id or the name cannot be stored, the part is of no kind that can be,
-            it refers to a file of somebody else, or it is too large.
+            it refers to a file of another user, or it is too large.
           SessionNotFound: Its session was deleted, or its person was forgotten, while it was saved;
             nothing was.
           ArtifactGone: The same, of a file that is the user's own.
@@ -165,8 +165,8 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
 
         Args:
           data: The bytes, in parts of any size.
-          mime_type: Of the file.
-          display_name: Of the Part that `load_artifact` returns.
+          mime_type: The file's.
+          display_name: The name in the Part that `load_artifact` returns.
 
         Returns:
           The version, as `save_artifact`.
@@ -211,7 +211,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
           A Part equal to the saved one; None if there is no such version, or a rewind took it.
 
         Raises:
-          InvalidArtifact: An id cannot be, or a reference leads too far or to somebody else.
+          InvalidArtifact: An id cannot be, or a reference leads too far or to another user.
         """
         found = await self._found(app_name, user_id, filename, session_id, version)
         if found is None:

@@ -33,7 +33,7 @@ _OBJECT = re.compile(r"[0-9]{8}/(?!\.{1,2}\Z)[^/\\\x00-\x1f]+")
 class ObjectStore:
     """A folder of an object store, by fsspec; objects are named by `location_of`.
 
-    Nothing but objects of days is read, written or removed in it, whatever a caller names.
+    Only objects of days are read, written or removed in it, whatever a caller names.
 
     Args:
       url: As fsspec reads it: ``s3://bucket/folder``, ``gs://…``, ``file:///folder``.
@@ -118,7 +118,7 @@ class ObjectStore:
         return [f"{day}/{name}" for name in names if is_object(f"{day}/{name}")]
 
     async def claim(self) -> str | None:
-        """Returns the token of the database that the folder belongs to; None if it is nobody's.
+        """Returns the token of the database that the folder belongs to; None if to no database.
 
         Raises:
           ArtifactStoreError: The store refused it.

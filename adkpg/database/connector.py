@@ -46,8 +46,8 @@ class Connector:
       target: Where the database is; its options go over the settings and the defaults.
       settings: Those of the Database.
       password: In place of the address's.
-      defaults: Of `asyncpg.connect`, over the settings.
-      options: Of `asyncpg.connect`, or libpq's names of them, over everything else.
+      defaults: Arguments of `asyncpg.connect`, over the settings.
+      options: Arguments of `asyncpg.connect`, or libpq's names of them, over everything else.
       bring_back: Blocks until a server of our own runs again; called when a connection fails.
 
     Raises:

@@ -87,7 +87,7 @@ class Database(Closes):
     Attributes:
       settings: As given, or those of the environment.
       captures: Whether appends remember through services that were not told themselves.
-      breakers: Of the embedders and extractors that its services ask.
+      breakers: Those of the embedders and extractors that its services ask.
       heart: Gives signs of life of the runs that have their turn.
       place: Where it is, in the attributes of OpenTelemetry's spans.
 
@@ -164,7 +164,7 @@ class Database(Closes):
 
     @property
     def policy(self) -> RememberPolicy | None:
-        """Decides what becomes memory, whoever writes it; None: all that services are given."""
+        """Decides what becomes memory, for every service; None: all that services are given."""
         return self._policy
 
     @internal

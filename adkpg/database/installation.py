@@ -285,7 +285,7 @@ class Installation:
         """Returns whether the tables have row-level security; refuses a role it hides rows from.
 
         Raises:
-          PermissionDenied: They have, and this role may not enter everybody's scope.
+          PermissionDenied: They have, and this role may not enter the scope of all users.
         """
         with Attempt(self._connections.url, sent=True) as attempt:
             async with self._connections.looking(attempt) as engine:

@@ -79,7 +79,7 @@ class Template:
 
     Attributes:
       connect: Opens a connection.
-      options: Of `create_async_engine`.
+      options: Arguments of `create_async_engine`.
     """
 
     connect: Callable[[], Coroutine[Any, Any, asyncpg.Connection]]

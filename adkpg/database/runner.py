@@ -323,7 +323,7 @@ class Runner(Source):
             scopes.require_app_wide(app_name)
 
     def listener(self) -> Listener:
-        """Returns the running loop's listener; it connects while somebody listens."""
+        """Returns the running loop's listener; it connects while a task listens."""
         return self._listeners.here()
 
     async def _to_listen(self) -> asyncpg.Connection | None:

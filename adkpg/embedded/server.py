@@ -203,7 +203,7 @@ class EmbeddedServer:
         """Moves data that an older major version of Postgres made to the version installed now.
 
         Everything is dumped from the old server and restored in a new one, which takes its place
-        once it is complete; the old data stay beside it. Nobody may use the server meanwhile.
+        once it is complete; the old data stay beside it. No program may use the server meanwhile.
 
         Args:
           old: A folder with the old version's programs: where pip put its wheel (``--target``), or

@@ -1,4 +1,4 @@
-"""Locks: erasing gives way to everybody else's writing."""
+"""Locks: erasing gives way to all other writers."""
 
 import asyncio
 import random

@@ -17,10 +17,10 @@ class Tidied:
     Attributes:
       memories: That had expired, and what was drawn from them.
       tombstones: Marks of deleted memories whose event is not stored.
-      results: Of invocations whose key has expired.
+      results: Those of invocations whose key has expired.
       sessions: That had expired; their events and saved files went, too.
       audit: Entries of the audit that were older than ``ADKPG_AUDIT_DAYS``.
-      tasks: Of A2A that ended longer than ``ADKPG_TASK_DAYS`` ago.
+      tasks: A2A's that ended longer than ``ADKPG_TASK_DAYS`` ago.
     """
 
     memories: int

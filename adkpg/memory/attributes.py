@@ -54,9 +54,10 @@ def read(
 ) -> Attributes:
     """Sorts metadata into attributes and the rest.
 
-    ``ttl`` (seconds, ``"3600s"`` as Vertex writes it, or a timedelta; from now on), ``expires_at``
-    and ``expire_time`` (a moment) are taken out. ``importance`` (a number) and ``topics`` (a list
-    of texts) stay in the metadata too, and are nothing special if they have another type.
+    The keys ``ttl``, ``expires_at`` and ``expire_time`` are taken out. A ``ttl`` counts from now
+    on: seconds, ``"3600s"`` as Vertex writes it, or a timedelta. The other two are moments.
+    ``importance`` (a number) and ``topics`` (a list of texts) stay in the metadata too, and are
+    nothing special if they have another type.
 
     Args:
       custom_metadata: As ADK hands it over.

@@ -124,7 +124,7 @@ def drafts_of_events(
     Args:
       events: In the order they were said.
       session_id: Where they were said.
-      custom_metadata: Of each of them; see `attributes.read` for the keys that mean something here.
+      custom_metadata: Each memory's; see `attributes.read` for the keys that mean something here.
       now: Unix time that a ``ttl`` counts from.
       policy: What is remembered, and in which words; None is all that was said.
 

@@ -46,8 +46,8 @@ class SearchFilters:
       authors: Said by any of these.
       session_ids: Said in any of these sessions.
       metadata: Contained in its custom metadata, nested values included (jsonb ``@>``).
-      kinds: Of any of these: turn, note, document, fact, summary.
-      topics: About any of these.
+      kinds: The memory's kind is one of these: turn, note, document, fact, summary.
+      topics: It has one of these topics.
 
     Raises:
       InvalidInput: A moment, kind or metadata cannot be read, or a condition has too many values.
@@ -102,7 +102,7 @@ class SearchFilters:
         if self.authors:
             parameters["authors"] = [records.storable_text(author) for author in self.authors]
         if self.session_ids:
-            # One that cannot be stored is nobody's, and no other is meant.
+            # An id that cannot be stored has no memories, and no other is meant.
             parameters["session_ids"] = [each for each in self.session_ids if storable(id=each)]
         if self.kinds:
             parameters["kinds"] = list(self.kinds)

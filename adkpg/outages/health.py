@@ -16,7 +16,7 @@ class Health:
     has failed once they have waited for half a second in all since it answered last.
 
     Args:
-      longest_pause_s: Of the breaker.
+      longest_pause_s: The breaker's.
       clock: Tells seconds that only grow.
     """
 

@@ -18,7 +18,7 @@ class Expiry:
 
     Attributes:
       ttl: So long after each append, and after its creation; None if none renews it.
-      expires_at: From then on nobody sees it; None if that is the ttl's to say, or never.
+      expires_at: From then on no caller sees it; None if that is the ttl's to say, or never.
     """
 
     ttl: timedelta | None = None

@@ -47,7 +47,7 @@ def parted(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Returns the session's own keys, the app's and the user's, without prefixes.
 
-    Temporary ones are nobody's.
+    Temporary keys are in none of them.
     """
     own: dict[str, Any] = {}
     app: dict[str, Any] = {}

@@ -52,7 +52,7 @@ _STANDING = ("instruction", "preference")
 
 
 class Asking(Protocol):
-    """Who asks: a ``ToolContext``, or whoever stands in for one."""
+    """Who asks: a ``ToolContext``, or an object that stands in for one."""
 
     @property
     def session(self) -> Session:
@@ -195,8 +195,8 @@ class PreloadMemoryTool(BaseTool):
     """Gives the model what memory has about the user's message; the model does not call it.
 
     In place of ADK's ``preload_memory``. It searches once per turn, however many requests the turn
-    sends to models and however many agents share the tool, and adds a block to each of them:
-    the heading ``Relevant prior context:``, a notice that what follows is data, and one bullet per
+    sends to models and however many agents share the tool. It adds a block to each of them: the
+    heading ``Relevant prior context:``, a notice that what follows is data, and one bullet per
     memory between tags that no remembered text can close. The block is in no session.
 
     Adds nothing without a memory service, without text of the user, or without hits. If the search

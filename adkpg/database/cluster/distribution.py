@@ -47,7 +47,7 @@ class Step:
 @dataclass(frozen=True)
 class _State:
     kinds: Mapping[str, str]
-    """Of each table, as `Cluster` says."""
+    """Each table's kind, as in `Cluster`."""
     keys: frozenset[str]
     """The foreign keys of the schema."""
     triggers: frozenset[tuple[str, str]]
@@ -67,11 +67,11 @@ async def distribute(
 
     Args:
       engine: Leads to the coordinator, as the tables' owner.
-      schema: Of adkpg's tables.
+      schema: That of adkpg's tables.
       timeout_s: Longest wait for others.
       dry_run: Whether to change nothing.
       tables_only: Whether nothing is done if all tables are where they are to be, whatever their
-        moved parts have lost: a node that is away then keeps nobody from starting.
+        moved parts have lost: a node that is away then keeps no process from starting.
 
     Returns:
       What was done, or would be, in this order.

@@ -134,7 +134,7 @@ def _written(text: str) -> list[str]:
 def _without_locks(sql: str) -> str:
     """Returns SQL that locks no rows: over all nodes Citus refuses that.
 
-    Of tables that each node has a copy of, it would lock the whole one, on all nodes.
+    It would lock the whole of a table that each node has a copy of, on all nodes.
     """
     return _IS_LOCK.sub("", sql)
 

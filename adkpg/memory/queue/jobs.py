@@ -63,7 +63,7 @@ class DeadJob:
     revive=on("memory_jobs"),
 )
 class Jobs:
-    """The queue of one task: everybody's jobs, an app's, or a user's.
+    """The queue of one task: all users' jobs, an app's, or a user's.
 
     Args:
       database: Where the memories are.

@@ -25,7 +25,7 @@ class CountParameters(TypedDict):
 
     Attributes:
       known_size: How many live memories there are.
-      known_mean_length: Of how many words, on average.
+      known_mean_length: How many words a memory has, on average.
     """
 
     known_size: float | None
@@ -61,7 +61,7 @@ class Counts:
         Args:
           app_name: The app.
           scopes: Which the search asked for together.
-          row: Of its answer.
+          row: From its answer.
         """
         key = (app_name, *scopes)
         self._kept.pop(key, None)

@@ -13,7 +13,7 @@ from adkpg.timestamps import zone_of
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_TOP_K = 10_000
-"""Most memories that a search returns; whoever wants all of them lists them."""
+"""Most memories that a search returns; a listing returns all of them."""
 
 MAX_NEIGHBOURS = 10
 """Most turns on each side of a hit."""
@@ -71,9 +71,10 @@ class SearchOptions:
         its days begin. None is ADK's clock, in `time_zone`.
       time_zone: Where days begin, by its IANA name such as ``Europe/Vienna``, or a tzinfo: of
         "yesterday" in a question if there is no `now`, and of times in filters that have no offset.
-      gather: For what is spread over many turns, such as lists, counts and orders of events: all
-        that is about the question, in order of time, as much of the best as fits `max_tokens`,
-        4,000 if that is None; `top_k` does not count. At most 400 memories.
+      gather: For questions whose answer is spread over many turns, such as lists, counts and orders
+        of events. The search returns all memories about the question in order of time, as many of
+        the best as fit `max_tokens`, 4,000 if that is None; `top_k` does not count. At most 400
+        memories.
       inactive_model: Whether the vectors of the embedder's model are compared also if the app is
         searched with another, as before a change of models, or to compare two. Memories that have
         none of it are found by their words.

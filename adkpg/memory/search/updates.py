@@ -63,7 +63,7 @@ def newest_first(
       ranking: The constants.
 
     Returns:
-      Of each its place among those that were found, and its score.
+      Each hit's place among those that were found, and its score.
     """
     heirs = {fact: heir for facts in drawn.values() for fact, heir in facts if heir}
     facts = [_facts(each, drawn) for each in found]

@@ -44,7 +44,7 @@ async def off_loop(length: int, work: Callable[[], T]) -> T:
     """Does work on texts in a thread if they are long, so that others go on meanwhile.
 
     Args:
-      length: Of all texts together, in characters.
+      length: All texts together, in characters.
       work: What to do.
     """
     return await asyncio.to_thread(work) if length > _LONG else work()
@@ -56,7 +56,7 @@ class Claimed:
 
     Attributes:
       rows: Those, as `Claims.claim` returns them.
-      others: Whether the user has more to embed, which nobody has claimed.
+      others: Whether the user has more to embed, which no worker has claimed.
     """
 
     rows: list[dict[str, Any]]

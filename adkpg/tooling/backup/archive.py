@@ -39,7 +39,7 @@ class Archive:
 
     Attributes:
       file: Where it is.
-      revision: Of the tables.
+      revision: The tables'.
       rows: Number of rows by table, without the table of the revision.
       functions: The names of the functions.
     """
@@ -56,7 +56,7 @@ class _Server:
 
     Attributes:
       major: Its version.
-      programs: Of its version or later.
+      programs: Postgres's own, of its version or later.
       environment: Leads them to it.
       guarded: Whether the tables have row-level security.
     """
@@ -68,7 +68,7 @@ class _Server:
 
 
 async def back_up(database: Database, file: Path, *, progress: Progress) -> Archive:
-    """Writes adkpg's tables to a file as they are at one moment; everybody goes on meanwhile.
+    """Writes adkpg's tables to a file as they are at one moment; all others go on meanwhile.
 
     The file is read once more before it gets its name, so one that is there can be restored. It may
     be read by its owner alone.
@@ -103,7 +103,7 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
             others = tables.keys() - _OWN
             dump += [f"--exclude-table={database.schema}.{_pattern(name)}" for name in others]
         if server.guarded:
-            dump.append("--enable-row-security")  # in everybody's scope, or pg_dump reads nothing
+            dump.append("--enable-row-security")  # in every scope, or pg_dump reads nothing
 
         def work(processes: Processes) -> None:
             with processes.take(

@@ -155,7 +155,7 @@ def upgrade_server(old: Path | None, *, as_json: bool) -> None:
 @as_json
 @connected
 async def tidy(database: adkpg.Database, *, take_over_files: bool, as_json: bool) -> None:
-    """Erase what has expired and what nobody needs any more.
+    """Erase data that has expired or is no longer needed.
 
     Expired sessions and memories, results of invocations whose key has expired, and marks of
     deleted memories whose event has not been stored for ADKPG_TOMBSTONE_DAYS; and entries of the

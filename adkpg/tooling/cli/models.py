@@ -15,7 +15,7 @@ from adkpg.tooling.cli.removal import Removal, removes
 from adkpg.tooling.terminal import show
 
 DIMENSIONS = click.IntRange(1, 4_000)
-"""Of the vectors that Postgres can index; `adkpg.tables` takes long to import."""
+"""Lengths of vectors that Postgres can index; `adkpg.tables` takes long to import."""
 
 dimensions_of = click.option(
     "--dimensions",

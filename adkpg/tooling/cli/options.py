@@ -148,11 +148,20 @@ def filtered(command: Callable[..., Any]) -> Callable[..., None]:
     """
     names = ("session_ids", "kinds", "topics")
 
-    @click.option("--session", "session_ids", multiple=True, help="Said in any of these sessions.")
     @click.option(
-        "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Of any of these kinds."
+        "--session",
+        "session_ids",
+        multiple=True,
+        help="Only what was said in this session; repeatable.",
     )
-    @click.option("--topic", "topics", multiple=True, help="About any of these.")
+    @click.option(
+        "--kind",
+        "kinds",
+        multiple=True,
+        type=click.Choice(KINDS),
+        help="Only this kind; repeatable.",
+    )
+    @click.option("--topic", "topics", multiple=True, help="Only about this topic; repeatable.")
     @functools.wraps(command)
     def read(**options: Any) -> None:
         asked = {name: options.pop(name) for name in names}

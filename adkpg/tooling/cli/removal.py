@@ -1,4 +1,4 @@
-"""Removal: shows what would go, asks, and removes nothing where nobody can answer."""
+"""Removal: shows what would go, asks, and removes nothing without a terminal to answer on."""
 
 import sys
 from collections.abc import Callable

@@ -240,7 +240,7 @@ def prune(
     """Delete expired sessions, and old ones.
 
     Expired sessions always go, others by age, with their events and saved files. Memories stay, and
-    so does everybody's user: state unless --user-state is given. Rows are deleted in short
+    so does all users' user: state unless --user-state is given. Rows are deleted in short
     transactions.
 
     \b

@@ -70,7 +70,7 @@ def create_console(
 ) -> ASGIApp:
     """Returns the console, to be served or mounted: an ASGI app.
 
-    Whoever reaches it sees and changes what everybody has said, so mount it behind your own
+    Every visitor of it sees and changes what all users have said, so mount it behind your own
     authentication, or give a token. It works on any number of event loops, and never closes the
     database.
 

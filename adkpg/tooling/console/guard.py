@@ -62,13 +62,13 @@ class Guard:
 
     Args:
       app: The pages.
-      token: What a browser must show once; None admits everybody.
+      token: What a browser must show once; None admits every visitor.
       allowed_hosts: The names under which the console is asked for; None is any.
       read_only: Refuses everything that is no GET.
       secret: What cookies and forms are signed with.
 
     Attributes:
-      closing: Set by who serves it when it is about to end: nobody waits for news any longer.
+      closing: Set by its server when it is about to end: no page waits for news any longer.
 
     Raises:
       ConfigurationError: The token is too short to keep anybody out.
@@ -122,7 +122,7 @@ class Guard:
         return True
 
     def form_token(self, visitor: Visitor) -> str:
-        """Returns what a visitor's forms carry, and nobody else's."""
+        """Returns what only this visitor's forms carry."""
         return self._signed(f"form:{visitor.id}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

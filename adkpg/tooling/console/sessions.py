@@ -85,7 +85,7 @@ async def live(console: Console, request: Request) -> Response:
 
 
 async def _news(console: Console, found: Session) -> None:
-    """Returns when a session has grown, is another one, or nobody should wait any longer."""
+    """Returns when a session has grown, is another one, or no page should wait any longer."""
     clock = asyncio.get_running_loop()
     deadline = clock.time() + _WAIT_S
     events = console.sessions.watch_session(

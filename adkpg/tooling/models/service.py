@@ -255,7 +255,7 @@ class Models:
         lacks a vector. The vectors of the model before stay until `drop`.
 
         Args:
-          embedder: Of the new model.
+          embedder: The new model's.
           app_name: The app; None is all that there are, one after the other.
           progress: Is told after each batch.
 

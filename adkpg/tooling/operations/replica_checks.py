@@ -81,7 +81,7 @@ async def replica(database: Database) -> Finding:
     if not found["standby"] and found["server"] != primary["server"]:
         verdict.add(
             "failure",
-            f"{there} follows nobody, so it is not read",
+            f"{there} follows no primary, so it is not read",
             'pg_rewind -D "$PGDATA" -R --source-server=...   # then start it again',
         )
     elif not found["standby"]:

@@ -33,7 +33,7 @@ async def export(
     Args:
       database: Where.
       app_name: The app.
-      user_id: One user alone; None is everybody, and what the app knows for all of them.
+      user_id: One user alone; None is all users, and what the app knows for all of them.
       session_id: One session of the user alone, and what was remembered of it.
       objects: Files whose bytes are in the object store come with them; False names the objects
         alone, for a database that takes the store over.

@@ -147,7 +147,7 @@ class SessionRecord:
       memory_position: Where its next memory goes, if the source says.
       initial_state: Its own state before the first event, if the source says.
       ttl_s: How many seconds it lives after each append; None if none renews it.
-      expires_at: From when on nobody sees it; None is never.
+      expires_at: From when on no caller sees it; None is never.
     """
 
     app_name: str
@@ -389,7 +389,7 @@ class AppSettingsRecord:
 
     Attributes:
       app_name: The app.
-      text_search_config: Of all its words; None goes by script.
+      text_search_config: The one for all its words; None goes by script.
       extract_facts: Whether facts are drawn from new turns.
       model: The embedding model whose vectors searches compare.
     """
@@ -446,7 +446,7 @@ class Progress:
     """How far a transfer is.
 
     Attributes:
-      done: Of the total.
+      done: How much of the total.
       total: 0 if unknown.
       events: How many events were read.
     """

@@ -1,7 +1,7 @@
 """BEAM: a chat in batches of turns, and probing questions by ability.
 
 ``chat.json`` is a list of batches (``batch_number``, ``time_anchor``, ``turns``: lists of messages
-with ``id``, ``role``, ``content``); ``probing_questions.json`` is an object that has a list of
+with ``id``, ``role``, ``content``). ``probing_questions.json`` is an object that has a list of
 questions for each ability. ``source_chat_ids`` may be a list, a list of lists or an object of
 lists.
 """

@@ -29,7 +29,7 @@ class Stored:
     Args:
       database: Where.
       app_name: The app.
-      user_id: One user; None is everybody, and what the app knows and shares.
+      user_id: One user; None is all users, and what the app knows and shares.
       session_id: One session of the user.
       objects: The object store, from which files come as bytes.
       named: Whether files of an object store are named alone.

@@ -23,8 +23,8 @@ class ExportFile:
     Args:
       path: The file.
       selection: What of it is wanted.
-      settings: Of the database that is written to: what they allow no event or state to be makes
-        no line either.
+      settings: Those of the database that is written to. A line longer than they allow an event or
+        state to be is refused.
 
     Attributes:
       name: What the report calls it.
