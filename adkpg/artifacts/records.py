@@ -53,7 +53,7 @@ def draft(artifact: types.Part | dict[str, Any]) -> Draft:
     try:
         part = ensure_part(jsontext.mended(artifact))
     except (ValidationError, TypeError) as exc:  # TypeError: of keys that are no names
-        raise InvalidArtifact(f"The artifact is no types.Part: {exc}; correct it.") from exc
+        raise InvalidArtifact(f"The artifact is not a types.Part: {exc}; correct it.") from exc
     if part.inline_data is not None:
         data = part.inline_data.data
         if data is None:
@@ -118,7 +118,7 @@ def blob(mime_type: str, display_name: str | None) -> str:
     """Returns the part of bytes that come from a stream, as JSON text.
 
     Raises:
-      InvalidArtifact: The type or the name is no text.
+      InvalidArtifact: The type or the name is not a text.
     """
     inline = {"mime_type": mime_type}
     if display_name is not None:

@@ -567,8 +567,8 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         parsed = artifact_util.parse_artifact_uri(uri)
         if parsed is None:
             raise InvalidArtifact(
-                f"{uri!r} is no reference to an artifact; write artifact://apps/A/users/U/sessions/"
-                "S/artifacts/F/versions/N."
+                f"{uri!r} is not a reference to an artifact; write "
+                "artifact://apps/A/users/U/sessions/S/artifacts/F/versions/N."
             )
         try:
             artifact_util.validate_artifact_reference_scope(

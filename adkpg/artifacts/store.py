@@ -175,8 +175,8 @@ class ObjectStore:
     def _path(self, location: str) -> str:
         if not is_object(location):
             raise ArtifactStoreError(
-                f"{location[:100]!r} is no object of a file, so it is neither read nor changed; "
-                "delete the artifact that names it."
+                f"{location[:100]!r} is not an object of a file, so it is neither read nor "
+                "changed; delete the artifact that names it."
             )
         return self._within(location)
 

@@ -88,8 +88,8 @@ class ArtifactStream:
             artifact_id=self._row["artifact_id"],
         ):
             raise ArtifactStoreError(
-                f"The artifact's row names {location[:100]!r}, which is no object of its own, so "
-                "it is not read; delete the artifact."
+                f"The artifact's row names {location[:100]!r}, which is not its own object, so it "
+                "is not read; delete the artifact."
             )
         if self._read_object is None:
             raise ConfigurationError(

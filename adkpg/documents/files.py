@@ -76,7 +76,7 @@ def read(path: Path) -> str:
     except UnicodeDecodeError as exc:
         raise InvalidInput(f"{path} is not text in UTF-8 ({exc}); convert it first.") from exc
     if "\x00" in text:
-        raise InvalidInput(f"{path} holds NUL, so it is no text; convert it first.")
+        raise InvalidInput(f"{path} holds NUL, so it is not text; convert it first.")
     return text
 
 

@@ -288,7 +288,7 @@ class _Share:
         self.watching.release()
         try:
             if "python" not in Path(sys.executable or "").name.lower():
-                raise OSError(f"{sys.executable or 'this program'} is no Python")
+                raise OSError(f"{sys.executable or 'this program'} is not Python")
             # The shell leaves at once, so the watcher is no client's child.
             subprocess.run(
                 [

@@ -67,7 +67,7 @@ def embedder_named(name: str) -> Embedder:
     found = own_object(name, Embedder)
     if not isinstance(found, Embedder):
         raise ConfigurationError(
-            f"{name!r} is no embedder but {type(found).__name__}; see adkpg.embedding.Embedder."
+            f"{name!r} is not an embedder but {type(found).__name__}; see adkpg.embedding.Embedder."
         )
     return found
 

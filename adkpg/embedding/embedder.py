@@ -69,7 +69,7 @@ def weight_of(embedder: Embedder) -> float:
     without one it is `DEFAULT_WEIGHT`.
 
     Raises:
-      ConfigurationError: The attribute is no number from 0 to 10.
+      ConfigurationError: The attribute is not a number from 0 to 10.
     """
     weight: Any = getattr(embedder, "weight", DEFAULT_WEIGHT)
     is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
@@ -240,7 +240,7 @@ def _numbers(vector: Sequence[float]) -> list[float]:
     numbers = list(vector)
     kinds = set(map(type, numbers))
     if type(vector) in _TEXTS or not _TEXTS.isdisjoint(kinds):
-        raise TypeError("a text is no vector")
+        raise TypeError("a text is not a vector")
     return numbers if kinds == {float} else list(map(float, numbers))
 
 

@@ -335,8 +335,8 @@ class Facts:
           limit: Most facts, at least 1.
 
         Raises:
-          InvalidInput: `limit` is below 1 or above ``ADKPG_MAX_RESULTS``, or `topics` is no list of
-            texts.
+          InvalidInput: `limit` is below 1 or above ``ADKPG_MAX_RESULTS``, or `topics` is not a list
+            of texts.
         """
         require_rows(self._database.settings, "limit", limit)
         about = SearchFilters(topics=topics or ()).parameters.get("topics")

@@ -65,11 +65,11 @@ class SearchFilters:
         for name in ("authors", "session_ids", "kinds", "topics"):
             value = getattr(self, name)
             if isinstance(value, str):
-                raise InvalidInput(f"{name}={value!r} is no list of texts; write [{value!r}].")
+                raise InvalidInput(f"{name}={value!r} is not a list of texts; write [{value!r}].")
             if not isinstance(value, Collection) or not all(
                 isinstance(each, str) for each in value
             ):
-                raise InvalidInput(f"{name}={value!r} is no list of texts.")
+                raise InvalidInput(f"{name}={value!r} is not a list of texts.")
             _require_few(name, len(value))
         if unknown := sorted(set(self.kinds) - set(KINDS)):
             raise InvalidInput(f"There is no kind {unknown[0]!r}; kinds are {', '.join(KINDS)}.")
@@ -150,7 +150,7 @@ def _require_few(name: str, values: int) -> None:
 
 def _moment(name: str, value: Any, zone: tzinfo) -> datetime:
     if isinstance(value, bool) or (isinstance(value, float) and math.isnan(value)):
-        raise InvalidInput(f"{name}={value!r} is no moment; give ISO 8601 or Unix seconds.")
+        raise InvalidInput(f"{name}={value!r} is not a moment; give ISO 8601 or Unix seconds.")
     return moment(name, value, zone)
 
 

@@ -61,7 +61,7 @@ class Service:
 
         Raises:
           httpx.HTTPError: There was no answer, or a refusal.
-          ModelError: The answer is no JSON, or too long.
+          ModelError: The answer is not JSON, or too long.
         """
         client = await self._clients.get()
         asked = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

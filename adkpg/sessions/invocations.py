@@ -68,7 +68,7 @@ class Invocation:
 
         Raises:
           ConfigurationError: The invocation with this key has finished already.
-          InvalidInput: It is no JSON, or too large.
+          InvalidInput: It is not JSON, or too large.
         """
         if self.done:
             raise ConfigurationError(

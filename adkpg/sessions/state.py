@@ -38,7 +38,7 @@ def split(delta: Mapping[str, Any] | None) -> Delta:
         return Delta(None, None, None)
     for key in delta:
         if not isinstance(key, str):
-            raise InvalidInput(f"State key {key!r} is no string; use str({key!r}).")
+            raise InvalidInput(f"State key {key!r} is not a string; use str({key!r}).")
     return Delta(*(write_state(scope) if scope else None for scope in parted(delta)))
 
 

@@ -330,7 +330,7 @@ def test_a_file_in_another_encoding_is_told_apart(tmp_path: Path, encoding: str)
     asked = json.dumps([{"q": "Où est Zoë?", "contains": "café"}], ensure_ascii=False)
     path.write_bytes(asked.encode(encoding))
     with pytest.raises(
-        InvalidInput, match=r"talks\.json is no text in UTF-8 .*; save it as UTF-8\."
+        InvalidInput, match=r"talks\.json is not text in UTF-8 .*; save it as UTF-8\."
     ):
         read(path)
     path.write_bytes('[{"q": "Where?", "contains": "here"}]'.encode(encoding))

@@ -41,7 +41,7 @@ def _text(value: object) -> object:
 
 def _event(value: object) -> object:
     if not isinstance(value, Spelled) or not isinstance(value.get("id"), str):
-        raise ValueError("it is no object with an id")
+        raise ValueError("it is not an object with an id")
     if jsontext.mended(value["id"]) != value["id"]:
         raise ValueError("its id holds a lone surrogate")
     return value.text
@@ -66,7 +66,7 @@ def _user(user_id: object) -> object:
 
 def _time(value: object) -> object:
     if not isinstance(value, str):
-        raise ValueError("it is no time")
+        raise ValueError("it is not a time")
     return value
 
 

@@ -224,11 +224,11 @@ def _kept(earlier: Path | None) -> Mapping[str, Any] | None:
     try:
         kept = json.loads(earlier.read_text(encoding="utf-8"))
     except UnicodeDecodeError as exc:  # as PowerShell's > writes
-        raise click.UsageError(f"{earlier} is no text in UTF-8; save it as UTF-8.") from exc
+        raise click.UsageError(f"{earlier} is not text in UTF-8; save it as UTF-8.") from exc
     except (OSError, ValueError, RecursionError) as exc:
-        raise click.UsageError(f"{earlier} is no JSON ({exc}); give what --json wrote.") from exc
+        raise click.UsageError(f"{earlier} is not JSON ({exc}); give what --json wrote.") from exc
     if not isinstance(kept, dict):
-        raise click.UsageError(f"{earlier} is no earlier run; give what --json wrote.")
+        raise click.UsageError(f"{earlier} is not an earlier run; give what --json wrote.")
     return kept
 
 

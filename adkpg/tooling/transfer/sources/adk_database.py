@@ -325,7 +325,7 @@ def _state(
         value = text if isinstance(text, dict) or text is None else json.loads(text)
     except (TypeError, ValueError, RecursionError) as exc:
         return {}, Unread(
-            reason=f"its state is no JSON ({exc}); it was taken as empty.",
+            reason=f"its state is not JSON ({exc}); it was taken as empty.",
             app_name=app_name,
             user_id=user_id,
             session_id=session_id,

@@ -105,8 +105,8 @@ class _Reading:
         except (UnicodeDecodeError, InvalidInput) as exc:
             if self._number == 1:
                 raise InvalidInput(
-                    f"{self._name} is neither a database nor an export of adkpg: its first "
-                    "line is no JSON object with a type; give one of the two."
+                    f"{self._name} is neither a database nor an export of adkpg: its first line "
+                    "is not a JSON object with a type; give one of the two."
                 ) from exc
             self._seen[_BROKEN] += 1
             yield Unread(reason=f"line {self._number}: {exc}")
