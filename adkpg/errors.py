@@ -125,7 +125,7 @@ class ModelNotActive(ConfigurationError):
 class ScopeMissing(ConfigurationError):
     """Row-level security is on, and the call was made in no scope; see `adkpg.scope`."""
 
-    public = "The service does not know whose request this is, so it does nothing."
+    public = "The service does not know which user this request is for, so it does nothing."
 
 
 class InvalidInput(AdkpgError, ValueError):

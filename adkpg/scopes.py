@@ -100,8 +100,8 @@ def require_every() -> None:
     """
     if _CURRENT.get() is not _EVERY:
         raise ScopeMissing(
-            "This call is about all users, and row-level security is on; name one, or call it "
-            "within adkpg.every_scope(), in the role of an owner or worker."
+            "This call reads or writes rows of all users, and row-level security is on; name "
+            "one, or call it within adkpg.every_scope(), in the role of an owner or worker."
         )
 
 
@@ -114,8 +114,8 @@ def require_app_wide(app_name: str) -> None:
     """
     if current() not in (_EVERY, Scope(app_name, APP_WIDE)):
         raise PermissionDenied(
-            "A user reads what an app knows for all its users, and does not write it; do that "
-            "within adkpg.scope(app_name=..., user_id=None)."
+            "A user's scope reads the memories that an app shares with all its users, but does "
+            "not write them; write them within adkpg.scope(app_name=..., user_id=None)."
         )
 
 

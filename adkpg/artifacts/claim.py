@@ -40,9 +40,9 @@ async def hold(database: Database, store: ObjectStore, *, take_over: bool = Fals
         before, found = found, await store.claim()
         if found == before:  # else a call beside this one renewed it in between
             raise ArtifactStoreError(
-                "The folder that ADKPG_ARTIFACT_STORE names is kept by another database, of which "
-                "this one may be a copy, so nothing is changed in it; name a folder of its own, "
-                "or, if the other database is gone, run: adkpg db tidy --take-over-files"
+                "The folder that ADKPG_ARTIFACT_STORE names belongs to another database, of "
+                "which this one may be a copy, so nothing is changed in it; name a folder of its "
+                "own, or, if the other database is gone, run: adkpg db tidy --take-over-files"
             )
     token = platform_uuid.new_uuid()
     # The row is there first: what the folder holds is known to the database whatever fails.

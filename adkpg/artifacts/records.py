@@ -65,8 +65,7 @@ def draft(artifact: types.Part | dict[str, Any]) -> Draft:
     if part.file_data is not None:
         return Draft(_json(part), None, part.file_data.mime_type)
     raise InvalidArtifact(
-        "The artifact is of no kind that can be saved; give a Part with inline_data, text or "
-        "file_data."
+        "An artifact of this kind cannot be saved; give a Part with inline_data, text or file_data."
     )
 
 

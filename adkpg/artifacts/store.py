@@ -196,7 +196,7 @@ class ObjectStore:
             return await asyncio.to_thread(work)
         except FileNotFoundError as exc:
             raise ArtifactGone(
-                "The bytes of the artifact are not in the object store any more; restore them, or "
+                "The object store no longer has the bytes of the artifact; restore them, or "
                 "delete the artifact."
             ) from exc
         except ArtifactStoreError:

@@ -93,8 +93,8 @@ class ArtifactStream:
             )
         if self._read_object is None:
             raise ConfigurationError(
-                "The artifact's bytes are in an object store; set ADKPG_ARTIFACT_STORE as it was "
-                "when it was saved."
+                "The artifact's bytes are in an object store; set ADKPG_ARTIFACT_STORE to its "
+                "value when the artifact was saved."
             )
         read = 0
         async for part in self._read_object(location):

@@ -111,9 +111,9 @@ def parse(url: str, *, to_read: bool = False) -> Address:
     scheme, separator, rest = text.partition("://")
     if not separator or scheme.lower() not in _SCHEMES:
         raise ConfigurationError(
-            "adkpg speaks to Postgres through asyncpg, and the database URL is not for it; write "
-            "postgresql://user:password@host/database, without quotes, or embedded for the server "
-            "that comes with adkpg[embedded]."
+            "The database URL is not one that asyncpg, adkpg's driver for Postgres, can read; "
+            "write postgresql://user:password@host/database, without quotes, or embedded for the "
+            "server that comes with adkpg[embedded]."
         )
     location, _, query = rest.partition("?")
     authority, slash, path = location.partition("/")

@@ -431,6 +431,6 @@ def _direct(settings: Settings) -> address.Address | None:
     direct = address.parse(settings.direct_url.get_secret_value())
     if direct.embedded:
         raise ConfigurationError(
-            "ADKPG_DIRECT_URL is embedded, before which there is no pooler; leave it out."
+            "ADKPG_DIRECT_URL is embedded, which has no pooler in front; leave it out."
         )
     return direct

@@ -162,7 +162,7 @@ class Connector:
             raise
         except asyncpg.UndefinedObjectError as exc:  # neither asyncpg's option nor the server's
             raise ConfigurationError(
-                f"The database URL or connect_args has an option too many ({exc}); remove it."
+                f"The database URL or connect_args has an unknown option ({exc}); remove it."
             ) from exc
         except asyncpg.InvalidAuthorizationSpecificationError:
             self._require_file("passfile", lambda path: Path(path).read_text(encoding="utf-8"))
@@ -178,7 +178,7 @@ class Connector:
         # Outside of the handler: the driver's text repeats a part of the URL, maybe the password,
         # and would stay with this error as its context.
         raise ConfigurationError(
-            "The driver cannot read the database URL; write what is special in a user, "
+            "The driver cannot read the database URL; write special characters in a user, "
             "password or database name as %XX, and ports as numbers."
         )
 

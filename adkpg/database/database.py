@@ -53,8 +53,8 @@ class Closes(ABC):
           TypeError: Always.
         """
         raise TypeError(
-            f"{type(self).__name__} has connections, which stay in their process; make another "
-            "one with the same arguments where it is needed."
+            f"{type(self).__name__} has connections, which cannot move to another process; make "
+            "another Database with the same arguments there."
         )
 
 
@@ -177,7 +177,7 @@ class Database(Closes):
         policy = policy_of(remember)
         if self._policy_said and policy != self._policy:
             raise ConfigurationError(
-                "This Database remembers by another policy already; say it once, best as "
+                "This Database already has another policy; give the policy once, best as "
                 "Database(remember=...)."
             )
         self._policy, self._policy_said = policy, True

@@ -302,8 +302,8 @@ class _Share:
             )
         except (OSError, subprocess.SubprocessError) as exc:
             logger.warning(
-                "The embedded server in %s stays if its last client is killed, since nothing can "
-                "watch over it (%s); the next client that ends in order stops it.",
+                "The embedded server in %s stays if its last client is killed, because no "
+                "process can watch it (%s); the next client that exits cleanly stops it.",
                 self.directory.path,
                 exc,
             )

@@ -101,7 +101,7 @@ def own_object(name: str, kind: type) -> object:
         raise
     except Exception as exc:
         raise ConfigurationError(
-            f"{name!r} makes nothing when it is called without arguments ({type(exc).__name__}: "
-            f"{exc}); name an object, or a function that makes one."
+            f"{name!r} fails when it is called without arguments ({type(exc).__name__}: {exc}); "
+            "name an object, or a function that makes one."
         ) from exc
     return made

@@ -164,8 +164,8 @@ class FactExtractor:
             return read(text), usage
         except ModelError as exc:
             raise ModelError(
-                f"Model {self.model!r} answered twice what cannot be read: {exc}; use a model that "
-                "follows a JSON form, or allow it more output tokens.",
+                f"Model {self.model!r} answered twice in a form that cannot be read: {exc}; use a "
+                "model that follows a JSON form, or allow it more output tokens.",
                 usage,
             ) from exc
 

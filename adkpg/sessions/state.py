@@ -73,8 +73,8 @@ def require_own(delta: Delta, settings: Settings) -> None:
         return
     if writers == "app" or settings.row_level_security:
         raise InvalidInput(
-            "All users of the app read its app: keys, and ADKPG_APP_STATE_WRITERS lets the app "
-            "alone write them; set them by update_state(app_name=...) without a user, within "
+            "ADKPG_APP_STATE_WRITERS lets only the app itself write app: keys, because all its "
+            "users read them; set them by update_state(app_name=...) without a user, within "
             "scope(user_id=None) if row-level security is on, or set "
             "ADKPG_APP_STATE_WRITERS=users."
         )

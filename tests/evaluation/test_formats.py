@@ -136,7 +136,7 @@ def test_a_folder_of_beams_chats_is_one_data_set(tmp_path: Path) -> None:
         (BEAM_CHAT, {"abstention": [{"answer": 1}]}, "no text"),
         (BEAM_CHAT, [1], "object of abilities"),
         ([BEAM_CHAT[1] | {"time_anchor": "soon"}], BEAM_QUESTIONS, "March-15-2024"),
-        ([], BEAM_QUESTIONS, "no chat"),
+        ([], BEAM_QUESTIONS, "not a chat"),
     ],
 )
 def test_a_malformed_chat_of_beams_is_a_sentence(
@@ -289,11 +289,11 @@ def test_questions_alone() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({}, "no data set"),
-        ([], "no data set"),
-        ([1], "no data set"),
-        ("text", "no data set"),
-        ([{"qa": []}], "no data set"),
+        ({}, "not a data set"),
+        ([], "not a data set"),
+        ([1], "not a data set"),
+        ("text", "not a data set"),
+        ([{"qa": []}], "not a data set"),
         ([{"conversation": {}, "qa": [{}]}], "question"),
         ([{"conversation": []}], "conversation"),
         (locomo(session_1=[{"text": "nobody"}]), "dia_id"),

@@ -139,9 +139,9 @@ def require_coordinator(cluster: Cluster | None) -> None:
     """
     if cluster is not None and not cluster.is_coordinator:
         raise ConfigurationError(
-            "This connection leads to a worker of the Citus cluster, and tables are distributed, "
-            "migrated and indexed from its coordinator; name that one in the database URL or "
-            "ADKPG_DIRECT_URL."
+            "This connection leads to a worker of the Citus cluster, but only its coordinator "
+            "distributes, migrates and indexes tables; name the coordinator in the database URL "
+            "or ADKPG_DIRECT_URL."
         )
 
 
@@ -153,8 +153,8 @@ def refuse_row_level_security() -> None:
     """
     raise ConfigurationError(
         "Row-level security does not work where Citus distributes the tables: the scope of a "
-        "statement stays on the node that is asked, and the rows are on others; leave "
-        "ADKPG_ROW_LEVEL_SECURITY off, or do not distribute."
+        "statement stays on the node that the client is connected to, and the rows are on "
+        "others; leave ADKPG_ROW_LEVEL_SECURITY off, or do not distribute."
     )
 
 

@@ -218,8 +218,8 @@ def _require_known(revision: str, fresh_start: str) -> None:
     number = re.match("[0-9]+", revision)
     if number is not None and number[0] <= wanted[: len(number[0])]:
         raise SchemaError(
-            f"{found}; an unreleased adkpg made them, and nothing migrates them: export what is to "
-            f"stay with that version (adkpg export), {fresh_start}, and last: adkpg import"
+            f"{found}; an unreleased adkpg made them, and no migration leads from them: export "
+            f"the data with that version (adkpg export), {fresh_start}, and last: adkpg import"
         )
     raise SchemaError(f"{found}; upgrade the adkpg package")
 

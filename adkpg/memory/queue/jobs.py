@@ -182,7 +182,7 @@ class Jobs:
                 task=self._task, app_name=app_name, user_id=user, memory_id=memory_id
             )
         elif memory_id is not None:
-            raise InvalidInput("A memory is named by its app and user, too; give both.")
+            raise InvalidInput("A memory's id is not enough; give its app and user, too.")
         else:
             query = statements.revive(task=self._task, of_app=app_name, of_user=user)
         if not storable(memory_id=memory_id):

@@ -171,14 +171,14 @@ async def require_restorable(database: Database) -> str:
     if cluster is None or (cluster.is_coordinator and not cluster.is_distributed):
         return await database.installation.room()
     what = (
-        "is a worker's of a Citus cluster, where no tables can be made"
+        "is on a worker of a Citus cluster, where no tables can be created"
         if not cluster.is_coordinator
         else f"has tables in the schema {database.schema} that Citus distributes over nodes, and a "
         "backup holds tables of one server"
     )
     raise ConfigurationError(
         f"The database {database.url} {what}. Nothing was changed; restore into a database of the "
-        "coordinator with no distributed tables, an empty one say, and run there: adkpg db "
+        "coordinator without distributed tables, such as an empty one, and run there: adkpg db "
         "distribute"
     )
 
@@ -299,9 +299,9 @@ async def _require_whole(database: Database) -> None:
     cluster = await database.installation.cluster()
     if cluster is not None and cluster.is_distributed and not cluster.is_coordinator:
         raise ConfigurationError(
-            f"The database {database.url} is a worker's of a Citus cluster, which does not know "
-            "all that belongs to the tables; name the coordinator in the database URL, and back "
-            "them up through it."
+            f"The database {database.url} is on a worker of a Citus cluster, which does not know "
+            "everything that belongs to the tables; name the coordinator in the database URL, "
+            "and back them up through it."
         )
 
 

@@ -113,7 +113,8 @@ async def add(
 @click.option(
     "--force",
     is_flag=True,
-    help="Even if memories lack a vector of it: they are queued, and found by words until then.",
+    help="Switch even if memories lack a vector of the model: they are queued, and found by "
+    "words until then.",
 )
 @as_json
 @connected

@@ -206,7 +206,7 @@ async def erase(console: Console, request: Request) -> Response:
     fields = form_of(request)
     user_id = forms.required(fields, "user")
     if fields.get("again", "") != user_id:
-        raise InvalidInput("The id was not repeated as it is; nothing was erased.")
+        raise InvalidInput("The repeated id differs from the user's id; nothing was erased.")
     app_name = forms.required(fields, "app")
     with scope(app_name=app_name, user_id=user_id), console.acting(request):
         erased = await forget(console.database, app_name=app_name, user_id=user_id)

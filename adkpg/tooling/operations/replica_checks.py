@@ -60,8 +60,8 @@ async def replica(database: Database) -> Finding:
             if found["timeline"] == later["timeline"] and found["position"] > later["position"]:
                 verdict.add(
                     "failure",
-                    f"{there} has replayed what {database.url} has not written, so it is not "
-                    "read: the primary was set back, as by a snapshot of its disk",
+                    f"{there} has replayed changes that {database.url} does not have, so it is "
+                    "not read: the primary was set back, as by a snapshot of its disk",
                     'pg_basebackup -D "$PGDATA" -R ...   # makes the standby anew',
                 )
                 return verdict.finding("")

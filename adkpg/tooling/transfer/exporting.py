@@ -51,7 +51,7 @@ async def export(
       DatabaseError: The server refused a statement.
     """
     if session_id is not None and user_id is None:
-        raise InvalidInput("A session is named by its user, too; give the user's id.")
+        raise InvalidInput("A session's id is not enough; give the user's id, too.")
     require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
     if user_id is None:
         database.run.require_every_scope()

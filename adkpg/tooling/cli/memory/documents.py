@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, required=True, metavar="FILE...")
 @app
 @user_or_app()
-@click.option("--topic", "topics", multiple=True, help="A topic of theirs; may be repeated.")
+@click.option("--topic", "topics", multiple=True, help="A topic of these documents; repeatable.")
 @as_json
 @connected
 async def add(

@@ -154,8 +154,8 @@ class Stored:
             elif self._objects is None:
                 raise ConfigurationError(
                     f"The bytes of file {file['name']!r} are in an object store; set "
-                    "ADKPG_ARTIFACT_STORE as it was when it was saved, or export the names of "
-                    "objects alone (objects=False, --no-objects)."
+                    "ADKPG_ARTIFACT_STORE to its value when the artifact was saved, or export "
+                    "the names of objects alone (objects=False, --no-objects)."
                 )
             else:
                 parts = _cut(self._stream(file, self._objects))

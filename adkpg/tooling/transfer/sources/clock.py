@@ -34,7 +34,7 @@ def zone_of(name: str | None) -> ZoneInfo | None:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
         raise ConfigurationError(
-            f"There is not a time zone {name!r}; write one such as Europe/Vienna or UTC."
+            f"There is no time zone {name!r}; write one such as Europe/Vienna or UTC."
         ) from exc
 
 

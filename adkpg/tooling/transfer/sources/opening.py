@@ -141,8 +141,8 @@ def _mysql(rest: str) -> Opened:
         name = url.set(drivername="mysql").render_as_string(hide_password=True)
     except (sqlalchemy.exc.ArgumentError, ValueError):  # its text repeats the URL
         raise ConfigurationError(
-            "The source's URL cannot be read; write mysql://user:password@host/database, and what "
-            "is special in a password as %XX."
+            "The source's URL cannot be read; write mysql://user:password@host/database, and "
+            "special characters in a password as %XX."
         ) from None
     try:
         engine = create_async_engine(url)
