@@ -83,10 +83,9 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
     Versions count from 0; a name whose versions were all deleted starts again. Names that begin
     with ``user:``, and whatever is saved without a session, are the user's own; the others belong
     to one session, and go with it when `DatabaseSessionService` deletes it. `adkpg.erasure.forget`
-    erases all of a person's. A file of up to 4 MB is saved, and loaded, in one round trip; larger
-    ones go in parts, and are there as a whole or not at all; with ``ADKPG_ARTIFACT_STORE`` they go
-    to an object store. Errors about what is given are also
-    ADK's ``InputValidationError``.
+    erases all of a person's. A file of up to 4 MB is saved, and loaded, in one round trip. Larger
+    files go in parts, and are there as a whole or not at all. With ``ADKPG_ARTIFACT_STORE`` they go
+    to an object store. Errors about arguments are also ADK's ``InputValidationError``.
 
     Safe to use from many tasks, event loops, processes and machines simultaneously: each save gets
     a version of its own.

@@ -221,7 +221,7 @@ def insert_claim(*, token: str) -> Query[Nothing]:
 
 @_sql.query()
 def delete_claims(*, token: str) -> Query[Nothing]:
-    """Deletes claims that no folder can hold any more, but for this one."""
+    """Deletes claims that no folder can hold any more, except this one."""
 
 
 @_sql.query()

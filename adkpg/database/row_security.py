@@ -113,7 +113,7 @@ def policies(schema: str, table: Table) -> dict[str, str]:
     if "user_id" not in table.c:
         if table.name != "app_states":
             return {"own": f"USING ({of_app})"}
-        # All users of the app read it, so it is written in no user's scope, but for `_USERS`.
+        # All users of the app read it, so it is written in no user's scope, except by `_USERS`.
         written = f"{of_app} AND {user} = U&'{_escaped(APP_WIDE)}'"
         return {"read": f"FOR SELECT USING ({of_app})", **_written(written)}
     # An equality would be one more thing that few rows meet: the planner would take any index that

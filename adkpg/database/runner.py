@@ -314,7 +314,7 @@ class Runner(Source):
 
         Args:
           app_name: The app.
-          user_id: Whose memories are written; all but the reserved id are left to the policies.
+          user_id: Whose memories are written; all except the reserved id are left to the policies.
 
         Raises:
           PermissionDenied: They are the app's, and the context's scope is a user's.

@@ -116,11 +116,11 @@ class Documents:
     ) -> Report:
         """Stores a document in pieces; one that is stored already becomes what is given now.
 
-        Pieces whose text is the same keep their ids and vectors, others are written and embedded,
-        those that are not given go: in one transaction, so a search finds the old document or the
-        new one. Adding it again changes nothing. If the embedder fails, a warning says so, and the
-        pieces are found by their words until `PgVectorMemoryService.embed_pending` or a worker
-        has embedded them.
+        Pieces whose text is the same keep their ids and vectors. Other pieces are written and
+        embedded, and those that the text no longer has are deleted. All of it is one transaction,
+        so a search finds the old document or the new one. Adding it again changes nothing. If the
+        embedder fails, a warning says so, and the pieces are found by their words until
+        `PgVectorMemoryService.embed_pending` or a worker has embedded them.
 
         Args:
           app_name: The app.

@@ -45,9 +45,10 @@ class _Flight:
 class GuardedEmbedder:
     """Asks an embedder, for a limited time, and not while it is away.
 
-    Two breakers, since a question is given up long before a batch: one that all callers heed opens
-    when the embedder fails or lets the deadline pass; one for searches also when a question took
-    longer than a search may. Such a question goes on: its answer is remembered, and closes both.
+    There are two breakers, since a question is given up long before a batch. All callers heed the
+    one that opens when the embedder fails or lets the deadline pass. Searches also heed one that
+    opens when a question took longer than a search may. Such a question goes on: its answer is
+    remembered, and closes both.
 
     A failure that may be about a text is an outage all the same, unless the embedder answers a
     harmless text right after it. Then a text alone is asked once more before it is refused.

@@ -41,8 +41,8 @@ async def tidy(database: Database) -> Tidied:
     Objects of an expired session's files go, too, unless the log says what was in the way.
 
     The mark of a deleted memory stays as long as its event is stored, and ``ADKPG_TOMBSTONE_DAYS``
-    longer; so does that of an event that adkpg does not store, counted from the last time that it
-    was given to memory. The audit has no entry of it, since it is what the settings say.
+    longer. If adkpg does not store the event, the days count from the last time that it was given
+    to memory. The audit has no entry of tidying, since the settings ask for it.
 
     Raises:
       DatabaseError: The server refused; batches that were erased before stay erased.

@@ -32,9 +32,10 @@ _PROMPT_CHARS = 100_000
 class FactExtractor:
     """Draws facts from turns with a language model, and sums sessions up.
 
-    Turns go to the model as escaped data that it is told not to obey; a model that obeys all the
-    same can only state short facts with provenance among the turns it was given. An answer that is
-    not the JSON asked for is asked for once more, and then an error, so that the job is retried.
+    Turns go to the model as escaped data that it is told not to obey. A model that obeys all the
+    same can only state short facts with provenance among the turns it was given. If an answer is
+    not the JSON asked for, the model is asked once more. A second such answer is an error, so that
+    the job is retried.
 
     Args:
       llm: Any ADK model, or the name of one for ADK's registry.

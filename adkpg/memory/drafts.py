@@ -39,7 +39,7 @@ _NOTHING_SAID = Attributes()
 
 @dataclass(frozen=True, kw_only=True)
 class Draft(Attributes):
-    """A memory to be written: but for ``ttl_s``, the columns that a writer gives.
+    """A memory to be written: the columns that a writer gives, and ``ttl_s``.
 
     Attributes:
       memory_id: The caller's id, or a new one.

@@ -161,8 +161,9 @@ class Lease:
     async def begin(self, timeout_s: float | None) -> statements.Begun:
         """Waits for its turn, asking again after pauses; a cancelled one leaves the line.
 
-        It has its turn when the session is free, or its holder gives no sign of life for as long
-        as that one's lease: by the server's clock, or, should that go back, by one's own.
+        It has its turn when the session is free, or when its holder gives no sign of life for as
+        long as the holder's lease. The server's clock decides or, should that go back, this
+        process's own.
 
         Args:
           timeout_s: Longest wait, in seconds; None is ``ADKPG_INVOCATION_TIMEOUT_S``.

@@ -70,9 +70,9 @@ TimeZone = str | tzinfo | Callable[[ToolContext], str | tzinfo | None]
 class LoadMemoryTool(MemoryTool):
     """The tool ``load_memory``: the model asks memory, by time, author and session if it likes.
 
-    In place of ADK's ``load_memory``. The answer is ``{"memories": [...]}``, best first, each with
-    its ``text`` and, as far as the service knows them, ``id``, ``timestamp``, ``author``,
-    ``session_id`` and ``artifacts`` (names and versions): what a model reads, and no more. The
+    In place of ADK's ``load_memory``. The answer is ``{"memories": [...]}``, best first, and has
+    only what a model reads. Each memory has its ``text`` and, as far as the service knows them,
+    ``id``, ``timestamp``, ``author``, ``session_id`` and ``artifacts`` (names and versions). The
     running invocation is left out. With ``gather`` the model collects all that is about the query,
     in order of time, from adkpg's own service. Values that cannot work are answered with
     ``{"error": ...}``, which the model can read and correct; so are times, authors and sessions if
@@ -352,8 +352,8 @@ async def preloaded(
 ) -> Preloaded:
     """Returns what ``preload_memory`` would have put before a turn of the past.
 
-    As the tool does with the same options, from what is remembered now and was said before the
-    turn: what has been deleted, changed or has expired since is not as it was then.
+    As the tool does with the same options, from the memories of what was said before the turn. The
+    memories are as they are now, not as they were then.
 
     Args:
       memory: The agents' service.

@@ -2,7 +2,7 @@
 
 What names a user is one call of a function, which Citus sends to the user's node, where the
 statement runs on the user's part of the tables as on one server (``at_part_1``). What is about
-several users is one for each. All else Citus plans itself, over all nodes, but for what `Place`
+several users is one for each. All else Citus plans itself, over all nodes, except for what `Place`
 says.
 """
 

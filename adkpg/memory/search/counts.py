@@ -1,7 +1,7 @@
 """Counts: how many memories a large scope had when a search last counted them. No I/O.
 
 Counting reads an index entry of each memory: of 250,000 it takes two thirds of a search by words.
-What the count serves, how rare a word is and what chance finds, changes with its logarithm, so one
+The count tells how rare a word is and what chance finds. Both change with its logarithm, so a count
 of a minute ago is as good, unless most of the memories went or came since. Small scopes are counted
 each time: there a few memories matter, and counting takes nothing.
 """

@@ -1,9 +1,9 @@
 """Writing memories: what one transaction does to those of a session, or to those of some ids.
 
-Writers of one session's memories wait for each other: first for the session's advisory lock, which
-there is whether the session is stored or not, then for its row, which appends that remember hold.
-Who deletes or changes what was written waits for all writers of the person's memories instead,
-since repetitions are in any session.
+Writers of one session's memories wait for each other. They wait first for the session's advisory
+lock, whether the session is stored or not. Then they wait for its row, which appends that remember
+hold. A call that deletes or changes memories waits for all writers of the person's memories
+instead, since repetitions are in any session.
 """
 
 import asyncio

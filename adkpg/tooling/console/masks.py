@@ -36,7 +36,7 @@ def masked_state(state: Any) -> Any:
 def masked_event(event: Event) -> dict[str, Any]:
     """Returns an event as JSON values in ADK's spelling, without credentials.
 
-    Keys are in camel case, as ADK's server has them, but for those that authors chose.
+    Keys are in camel case, as ADK's server has them, except those that authors chose.
     """
     public = public_event(event)
     try:

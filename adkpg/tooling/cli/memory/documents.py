@@ -38,8 +38,8 @@ async def add(
 
     Markdown and plain text in UTF-8, cut into pieces at headings, paragraphs and sentences. A
     directory stands for the .md, .txt and .rst files below it. A document is named by its path as
-    given here, so update it from the same directory: pieces that have not changed keep their
-    vectors, pieces that the file no longer contains are deleted.
+    given here, so update it from the same directory. Pieces that have not changed keep their
+    vectors; pieces that the file no longer contains are deleted.
 
     \b
     Example:

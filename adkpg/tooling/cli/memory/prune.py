@@ -35,7 +35,7 @@ _REASONS = ("expired", "superseded", "faded", "surplus", "drawn", "total")
     "kinds",
     multiple=True,
     type=click.Choice(KINDS),
-    help="Apply those three rules to this kind; repeatable.  [default: all but document]",
+    help="Apply those three rules to this kind; repeatable.  [default: all except document]",
 )
 @click.option("--superseded", is_flag=True, help="Also erase facts that others replaced.")
 @removes
