@@ -208,7 +208,7 @@ class ConstraintViolated(DatabaseError):
         a null.
     """
 
-    public = "This contradicts what is stored; nothing was written."
+    public = "This contradicts the stored data; nothing was written."
 
     def __init__(self, message: str, constraint: str) -> None:
         super().__init__(message)

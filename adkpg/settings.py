@@ -50,8 +50,9 @@ class Settings(BaseSettings):
     direct_url: SecretStr | None = Field(
         default=None,
         description="The same database without the pooler that `database_url` leads through, for "
-        "what needs a session: migrations, distribution, indexes, backups, `watch_session`; on a "
-        "cluster, its coordinator. By default they use `database_url` too.",
+        "work that needs a session of the server: migrations, distribution, indexes, "
+        "backups, `watch_session`; on a cluster, its coordinator. By default they "
+        "use `database_url` too.",
     )
     read_url: SecretStr | None = Field(
         default=None,
@@ -338,4 +339,7 @@ def _wrong(exc: ValidationError) -> str:
         else:
             wrong[name] += f", and {said}"
     found = "; ".join(f"{name} {said}" for name, said in wrong.items())
-    return f"The settings hold what adkpg cannot use ({found}); correct the variable, or unset it."
+    return (
+        f"The settings hold values that adkpg cannot use ({found}); correct the variable, "
+        "or unset it."
+    )

@@ -463,7 +463,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             if ended or upload.is_erased:
                 await self._store.remove([upload.location])
         except AdkpgError as exc:
-            logger.warning("What a failed save left goes with a later sweep: %s", exc)
+            logger.warning("A later sweep removes the rest of a failed save: %s", exc)
 
     async def _save(
         self,

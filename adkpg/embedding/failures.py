@@ -93,7 +93,8 @@ def failure_of(model: str, error: Exception) -> ModelError:
             "name, the key and its quota, and the network: its error is the cause of this one."
         )
     return ModelError(
-        f"Embedder {model!r} failed with {what}; fix what its error, the cause of this one, says."
+        f"Embedder {model!r} failed with {what}; fix the fault that its error, the cause of this "
+        "one, names."
     )
 
 

@@ -192,8 +192,8 @@ class FactExtractor:
             # google-genai and others name the HTTP status differently.
             status = getattr(exc, "status_code", None) or getattr(exc, "code", None)
             raise (ModelError if status in _REFUSALS else ModelUnavailable)(
-                f"Model {self.model!r} failed with {type(exc).__name__}; fix what its error, the "
-                "cause of this one, says.",
+                f"Model {self.model!r} failed with {type(exc).__name__}; fix the fault that its "
+                "error, the cause of this one, names.",
                 spent + Usage(calls=1),
             ) from exc
         usage = spent + _usage(response)

@@ -553,8 +553,8 @@ class Facts:
             raise
         except Exception as exc:
             raise ModelError(
-                f"{type(self._extractor).__name__} failed with {type(exc).__name__}; fix what its "
-                "error, the cause of this one, says."
+                f"{type(self._extractor).__name__} failed with {type(exc).__name__}; fix the "
+                "fault that its error, the cause of this one, names."
             ) from exc
 
 

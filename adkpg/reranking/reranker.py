@@ -112,6 +112,6 @@ def failures_of(model: str) -> Iterator[None]:
                 "its quota, and the network: its error is the cause of this one."
             ) from exc
         raise ModelError(
-            f"Reranker {model!r} failed with {what}; fix what its error, the cause of this one, "
-            "says."
+            f"Reranker {model!r} failed with {what}; fix the fault that its error, the cause of "
+            "this one, names."
         ) from exc

@@ -84,7 +84,7 @@ class Invocation:
         if len(text) > LARGEST_RESULT:
             raise InvalidInput(
                 f"The result has {len(text)} characters of JSON, more than {LARGEST_RESULT}; "
-                "store it elsewhere and give what finds it."
+                "store it elsewhere and give a reference to it."
             )
         self.result, self._text = jsontext.mended(result), text
 

@@ -1077,7 +1077,7 @@ def _session(app_name: str, row: Any, events: list[Event]) -> Session:
 def _set_back(session: Session) -> StaleSession:
     return StaleSession(
         f"Session {session.id} went back in storage: a failover or a restored backup lost events "
-        "that this Session object holds; load it again, and repeat what is missing."
+        "that this Session object holds; load it again, and repeat the missing appends."
     )
 
 

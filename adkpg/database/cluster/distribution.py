@@ -289,7 +289,7 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
     for name in reversed(list(wanted)):
         if name in state.hidden:
             yield Step(
-                f"remove what {name} held before it was copied or distributed",
+                f"remove the rows that {name} held before it was copied or distributed",
                 "SELECT truncate_local_data_after_distributing_table("
                 f"{_literal(_place(schema, name))})",
             )

@@ -557,7 +557,9 @@ def _leave_out(app_name: str, node: Health, permit: int, cause: str) -> None:
     said = node.is_said
     if node.failed(permit, cause) and not said:
         logger.warning(
-            "Searches answer without what app %r knows for all its users: %s", app_name, cause
+            "Searches answer without the memories that app %r shares with all its users: %s",
+            app_name,
+            cause,
         )
 
 

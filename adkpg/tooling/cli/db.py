@@ -208,7 +208,7 @@ def downgrade(revision: str, database_url: str | None, **consent: bool) -> None:
         remove=migrate,
         show=lambda move: show(("DATABASE", "FROM", "TO"), [tuple(move.values())]),
         jsonable=lambda move: {"downgrade": move or None},
-        question=f"Drop what revision {revision!r} lacks, with all that is stored in it?",
+        question=f"Drop everything that revision {revision!r} lacks, with all data in it?",
         nothing="There are no tables of adkpg.",
     ).carry_out(**consent)
 

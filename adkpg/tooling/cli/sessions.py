@@ -160,7 +160,7 @@ async def show(
 @click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
 @app
 @user
-@click.option("--forget", is_flag=True, help="Erase what was remembered of it, too.")
+@click.option("--forget", is_flag=True, help="Also erase the memories of these sessions.")
 @removes
 @database_url
 def delete(

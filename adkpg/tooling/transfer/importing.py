@@ -169,8 +169,8 @@ class _Import:
         wanted = self._selection.takes(app_name, user_id)
         if not wanted and user_id is None and self._selection.app_name in (None, app_name):
             self._report.note(
-                f"What all users of app {app_name!r} share (its state, settings and knowledge) was "
-                f"left out, because user {self._selection.user_id!r} alone was asked for."
+                f"The state, settings and knowledge that all users of app {app_name!r} share were "
+                f"left out, because only user {self._selection.user_id!r} was asked for."
             )
         return wanted
 

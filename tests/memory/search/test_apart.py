@@ -262,7 +262,7 @@ async def test_callers_who_give_up_first_find_out_that_the_apps_node_hangs(
         hit.reason.own_alone
         == "the memories of app 'app' itself did not come before callers gave up."
     )
-    assert caplog.text.count("without what app 'app' knows") == 1
+    assert caplog.text.count("without the memories that app 'app' shares") == 1
 
 
 async def test_waiting_for_a_connection_is_not_held_against_the_apps_node(

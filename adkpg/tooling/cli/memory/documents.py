@@ -117,8 +117,8 @@ async def _embed(database: adkpg.Database, app_name: str, user_id: str | None) -
                     shown(done, total)
         except (adkpg.errors.ModelError, adkpg.errors.ModelNotActive) as exc:
             click.echo(
-                f"Warning: what was added is found by its words, but waits for vectors: {exc} "
-                "`adkpg worker` catches up.",
+                "Warning: the added documents are found by their words, but wait for vectors: "
+                f"{exc} `adkpg worker` catches up.",
                 err=True,
             )
     return await waiting()

@@ -48,7 +48,7 @@ async def doctor(database: adkpg.Database, *, strict: bool, as_json: bool) -> No
     counted = ("failure", "warning") if strict else ("failure",)
     wrong = [each.check for each in found.findings if each.status in counted]
     if wrong:
-        fail([f"Not all is well with {', '.join(wrong)}; do what the report says."])
+        fail([f"Not all is well with {', '.join(wrong)}; run the commands that the report names."])
 
 
 def _line(text: str) -> str:

@@ -65,7 +65,7 @@ def stats(
       adkpg stats --exact --app travel --since 7d --json
     """
     if not exact and (app_name, users, asked) != (None, None, None):
-        raise click.UsageError("--app, --users and --since are about what is counted; add --exact.")
+        raise click.UsageError("--app, --users and --since are options of counting; add --exact.")
 
     async def go(database: adkpg.Database) -> None:
         from adkpg.memory.queue.jobs import Task

@@ -30,7 +30,7 @@ _SURROUNDING = ('{"type":"export"', '{"type":"end"', '{"type":"user_state"')
     "--output",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write to a file, over what it holds.  [default: standard output]",
+    help="Write to a file, and replace its content.  [default: standard output]",
 )
 @click.option(
     "--to",

@@ -144,6 +144,6 @@ def _failures(report: ImportReport) -> list[str]:
     if report.differing.count:
         failures.append(
             f"{report.differing.count} differences between the source and what is stored are "
-            "listed above; what is stored was left as it is."
+            "listed above; the stored data were left as they are."
         )
     return failures

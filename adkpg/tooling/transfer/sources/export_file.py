@@ -175,8 +175,8 @@ class _Reading:
         """Yields that an export has no last line, if it has none."""
         if not self._ended:
             yield Unread(
-                reason=f"{self._name} has an export without its last line: it was cut while it was "
-                "written, and what followed is not in it."
+                reason=f"{self._name} has an export without its last line: it was cut while it "
+                "was written, and the lines after that are missing."
             )
 
     def _missing(self, told: object) -> list[str]:

@@ -50,7 +50,7 @@ class _Name:
 
     def __post_init__(self) -> None:
         if len(self.module) + len(self.name) > _LONGEST_NAME:  # each call reads it
-            raise ValueError("it names what has too long a name")
+            raise ValueError("it names something with too long a name")
 
     def __str__(self) -> str:
         return f"{self.module}.{self.name}"
