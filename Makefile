@@ -90,11 +90,12 @@ screenshots: $(INSTALLED) ## write docs/console-*.png, pictures of the console i
 	ADKPG_TEST_CHROMIUM=$$(command -v $(CHROMIUM)) ADKPG_TEST_SCREENSHOTS=docs \
 	  $(BIN)/python -m pytest -q -m browser tests/browser/test_screenshots.py
 
-check: $(INSTALLED) ## lint, format, types, import contracts
+check: $(INSTALLED) ## lint, format, types, import contracts, words
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python docs/words.py
 
 docs: $(INSTALLED) ## write docs/cli.md and docs/settings.md from the code
 	$(BIN)/python docs/generate.py

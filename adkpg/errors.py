@@ -5,7 +5,7 @@
     AdkpgError
       + ConfigurationError (ValueError)     a setting, URL or argument cannot work
           + ModelNotActive                  the app is searched with another embedding model
-          + ScopeMissing                    row-level security is on, and nobody said who asks
+          + ScopeMissing row-level security is on, and no scope was entered
       + InvalidInput (ValueError)           a value is of a wrong type, or cannot be stored
           + InvalidArtifact (ADK InputValidationError)
       + DatabaseError                       the server refused or lost a statement
@@ -33,8 +33,8 @@ Errors that ADK has a type for are subclasses of it, so code written for ADK's o
 catches ours. Each message says cause and cure; the driver's error, where there is one, is the
 ``__cause__``. No message ever holds a password.
 
-A message is for whoever operates the service: it may name a server, a role, a bucket. What clients,
-models and users of agents may read is ``public``, which names none of these.
+A message is for the operator of the service: it may name a server, a role, a bucket. Clients,
+models and users of agents may read ``public``, which names none of these.
 """
 
 import logging
@@ -125,7 +125,7 @@ class ModelNotActive(ConfigurationError):
 class ScopeMissing(ConfigurationError):
     """Row-level security is on, and the call was made in no scope; see `adkpg.scope`."""
 
-    public = "The service does not know whose request this is, so it does nothing."
+    public = "The service does not know which user this request is for, so it does nothing."
 
 
 class InvalidInput(AdkpgError, ValueError):
@@ -158,7 +158,7 @@ class RetryableError(DatabaseError):
     An append may always be repeated with the same event: it is stored once.
 
     Attributes:
-      written: False if nothing was written, None if the answer was lost, so that nobody knows.
+      written: False if nothing was written, None if the answer was lost and that is unknown.
     """
 
     public = "The service's database cannot do this now; try again later."
@@ -208,7 +208,7 @@ class ConstraintViolated(DatabaseError):
         a null.
     """
 
-    public = "This contradicts what is stored; nothing was written."
+    public = "This contradicts the stored data; nothing was written."
 
     def __init__(self, message: str, constraint: str) -> None:
         super().__init__(message)

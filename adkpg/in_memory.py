@@ -59,7 +59,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
             raise ConfigurationError(f"top_k={top_k} is below 1; ask for at least one.")
         if not 0 <= min_relevance <= 1:
             raise ConfigurationError(
-                f"min_relevance={min_relevance!r} is no share; give a number from 0 to 1."
+                f"min_relevance={min_relevance!r} is not a share; give a number from 0 to 1."
             )
         self._embedder, self._top_k = embedder, top_k
         self._min_relevance = min_relevance

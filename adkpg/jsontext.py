@@ -1,10 +1,10 @@
 """JSON text: how values, states, contents and events become what Postgres holds, and come back.
 
-A lone surrogate, half of a character, is no text: nothing that has one can be sent as UTF-8. It
-becomes U+FFFD when it is written, and when it is read where it was stored before. jsonb refuses
-U+0000, too. That becomes U+001A and four hex digits, and so does U+001A itself, which makes the
-escape reversible. jsonb keeps numbers as numerics, which know no
-exponent: a float of 1e16 or more is written with all its digits, so that it comes back as a float.
+A lone surrogate, half of a character, cannot be sent as UTF-8. It becomes U+FFFD when it is
+written, and when it is read where it was stored before. jsonb refuses U+0000, too. That becomes
+U+001A and four hex digits, and so does U+001A itself, which makes the escape reversible. Numbers in
+jsonb are numerics, which know no exponent: a float of 1e16 or more is written with all its digits,
+so that it comes back as a float.
 
 Values that are not JSON are treated as ADK treats them (``google/adk/sessions/_session_util.py``):
 pydantic makes JSON of rich values, and of unknown objects their representation.
@@ -320,7 +320,7 @@ def _has_nonfinite(plain: Any) -> bool:
 
 
 def copied(valid: ModelT, fields: dict[str, Any]) -> ModelT:
-    """Returns what ``model_copy(update=fields)`` does of a model that has nothing but fields.
+    """Returns what ``model_copy(update=fields)`` does of a model that has only fields.
 
     In less than half of its time. The fields count as the ones that were set; the values of others
     are shared.

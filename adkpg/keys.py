@@ -56,7 +56,7 @@ def storable(**ids: str | None) -> bool:
     """Whether Postgres can hold these ids in its keys, and none is reserved.
 
     Raises:
-      InvalidInput: An id is no text.
+      InvalidInput: An id is not a text.
     """
     _require_texts(ids)
     return all(

@@ -49,7 +49,7 @@ class Place(Enum):
 
 
 class Nothing(TypedDict):
-    """A row that nobody reads."""
+    """A row that is not read."""
 
 
 class Answer(TypedDict, Generic[T]):
@@ -79,8 +79,8 @@ class Statement:
       place: Where it runs, if the tables are on several servers, and it names no user.
 
     Attributes:
-      names: Of its parameters, in the order of its placeholders.
-      columns: Of its rows: names and types.
+      names: The parameters' names, in the order of its placeholders.
+      columns: The names and types of its rows' columns.
       parallel: The lists with an element for each of ``user_ids``: both are unnested together.
       function: The one of adkpg's functions that it calls, if it does nothing else.
       enters: Whether that function is given the scope to enter first, as its last parameter.
@@ -115,7 +115,7 @@ class Statement:
 
     @property
     def columns(self) -> Mapping[str, Any]:
-        """Of its rows: names and types."""
+        """The names and types of its rows' columns."""
         return columns_of(self.row)
 
     def text(self, schema: str, gate: int | None = None, standing: str | None = None) -> str:
@@ -124,7 +124,7 @@ class Statement:
         Args:
           schema: The schema.
           gate: None, or the statement first enters the scope that so many more arguments name:
-            app and user, or none for everybody's rows. A function enters it by itself.
+            app and user, or none for all users' rows. A function enters it by itself.
           standing: None, or a SELECT of one row that also asks the server of itself. Each row has
             its columns in front of the statement's own, and ``adkpg_row`` is true. If there are no
             rows, there is one without a row of the statement.
@@ -168,7 +168,7 @@ class Statement:
 
         Args:
           parameters: By name.
-          scope: The app and the user, or nothing for everybody's rows; None: there is none.
+          scope: The app and the user, or nothing for all users' rows; None: there is none.
         """
         given = [parameters[name] for name in self.names]
         if self.enters:
@@ -210,7 +210,7 @@ class Queries:
         """Returns the text of a name.
 
         Args:
-          name: Of a statement, or of a part of one that the module puts together.
+          name: Names a statement, or a part of one that the module puts together.
           **inserted: What else the names in braces stand for.
         """
         known = {**self._inserted, **inserted}

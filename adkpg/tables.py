@@ -1,9 +1,9 @@
 """The tables: the single truth that statements are built from and that Alembic compares against.
 
 Keys are natural. Every table that holds a person's data has a primary key that begins with
-``app_name, user_id``, and so has every unique and foreign key, so isolation is visible in each
-statement, erasing a person is one predicate, and the tables can be distributed by ``user_id``.
-Text keys are ``COLLATE "C"``: compared by bytes, the same on every machine.
+``app_name, user_id``, and so has every unique and foreign key. So isolation is visible in each
+statement, erasing a person is one predicate, and the tables can be distributed by ``user_id``. Text
+keys are ``COLLATE "C"``: compared by bytes, the same on every machine.
 
 The schema is named ``adkpg`` here; `Database` translates it to the configured name. Storage
 parameters (fillfactor, autovacuum, in-line vectors) are set by the migrations alone: SQLAlchemy 2.0
@@ -1057,7 +1057,7 @@ FUNCTIONS = (
 """All that are in files of their own; no name has two signatures."""
 
 EVERY = "every"
-"""How the names of policies begin that let the owner and workers at everybody's rows."""
+"""How the names of policies begin that let the owner and workers at all users' rows."""
 
 REGISTER = "adkpg_version"
 """The table of the revision, whose policies of that name say who is admitted to every scope."""

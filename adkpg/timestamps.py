@@ -36,7 +36,8 @@ def moment(name: str, value: date | str | float, zone: tzinfo | None = None) -> 
     Args:
       name: What the message calls it.
       value: The time.
-      zone: Of what has no offset; None is local time, as ADK writes it (memory/_utils.py).
+      zone: The zone of a time without an offset; None is local time, as ADK writes it
+        (memory/_utils.py).
 
     Raises:
       InvalidInput: It is none of the four.
@@ -50,7 +51,7 @@ def moment(name: str, value: date | str | float, zone: tzinfo | None = None) -> 
             value = value if value.tzinfo else value.replace(tzinfo=zone)
             value = value.astimezone(UTC).timestamp()  # which refuses what UTC cannot say
         if isinstance(value, bool):
-            raise TypeError("is no number")
+            raise TypeError("is not a number")
         return clamped(float(value))
     except (TypeError, ValueError, OverflowError) as exc:
         raise InvalidInput(
@@ -70,5 +71,5 @@ def zone_of(value: str | tzinfo) -> tzinfo:
         return UTC if value == "UTC" else ZoneInfo(value)
     except (TypeError, ValueError, OSError, LookupError, AttributeError) as exc:
         raise InvalidInput(
-            f"time_zone={value!r} is no time zone; write one such as Europe/Vienna or UTC."
+            f"time_zone={value!r} is not a time zone; write one such as Europe/Vienna or UTC."
         ) from exc

@@ -14,8 +14,8 @@ OwnerResolver = Callable[[ServerCallContext], str]
 def authenticated(context: ServerCallContext) -> str:
     """Returns the user's name, if the server has authenticated the user; else ``""``.
 
-    ADK's own rule (``google.adk.a2a.converters.request_converter``): a name that nobody has checked
-    is none.
+    ADK's own rule (``google.adk.a2a.converters.request_converter``): a name that no server has
+    checked is none.
     """
     return context.user.user_name if context.user.is_authenticated else ""
 

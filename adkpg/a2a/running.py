@@ -101,7 +101,7 @@ class Running:
             self._stops.pop(_key(place), None)
 
     async def _keep(self, place: TaskKey, sign: "_Sign", loop: asyncio.AbstractEventLoop) -> None:
-        """Renews a task until it has ended, or waits for somebody and no run is under way."""
+        """Renews a task until it has ended, or waits for input and no run is under way."""
         renew = statements.renew(**place, lease_s=self._lease_s)
         while not loop.is_closed():
             await asyncio.sleep(min(self._lease_s / 3, _LONGEST_PAUSE_S))
@@ -129,8 +129,8 @@ class _Sign:
 
     Attributes:
       place: The task.
-      token: Of the last save by this process.
-      heart: Renews it; None while nobody has to.
+      token: The last save by this process has it.
+      heart: Renews it; None while it need not be renewed.
     """
 
     def __init__(self, place: TaskKey) -> None:

@@ -67,10 +67,10 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
         )
 
     or ``to_a2a(agent, runner=runner, task_store=store, lifespan=adkpg.a2a.lifespan)``. ADK's own
-    handlers know of their process alone. With this, who subscribes to a task that another process
-    works on gets its events; a run whose task was canceled or erased elsewhere stops; messages of a
-    context take turns; a peer is told of errors in words that name nothing of ours; push
-    notifications, which ADK accepts and never sends, are refused.
+    handlers know of their process alone. With this, a subscriber gets the events of a task that
+    another process works on. A run whose task was canceled or erased elsewhere stops. Messages of a
+    context take turns. A peer is told of errors in words that name nothing of ours. Push
+    notifications are refused, since ADK accepts them and never sends any.
 
     The app of ``/a2a/<app>`` is that of its tasks, unless the store was made for one.
 
@@ -144,8 +144,8 @@ class _Handler(DefaultRequestHandler):
 
     Args:
       executor: ADK's.
-      store: Of the tasks.
-      card: Of the agent.
+      store: The tasks.
+      card: The agent's.
     """
 
     def __init__(self, executor: AgentExecutor, store: DatabaseTaskStore, card: AgentCard) -> None:
@@ -207,7 +207,7 @@ class _Executor(AgentExecutor):
 
     Args:
       executor: ADK's.
-      store: Of the tasks.
+      store: Keeps the tasks.
     """
 
     def __init__(self, executor: AgentExecutor, store: DatabaseTaskStore) -> None:

@@ -103,7 +103,7 @@ FROM {schema}.tasks
 WHERE app_name = :app_name AND user_id = :user_id AND task_id = :task_id;
 
 -- name: fail_lapsed
--- The process of a running task is gone: nobody renews it.
+-- The process of a running task is gone: it is not renewed.
 WITH lapsed AS (
   UPDATE {schema}.tasks AS t
   SET revision = t.revision + 1,

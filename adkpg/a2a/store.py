@@ -248,7 +248,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
         """
         method = str(context.state.get("method"))
         if "pushnotificationconfig" in method.lower():
-            raise PushNotificationNotSupportedError  # nobody would deliver them
+            raise PushNotificationNotSupportedError  # no process would deliver them
         with for_peers():
             place = await self._asked_for(task_id, context)
             if place is None:
@@ -269,7 +269,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
                 and place not in self._running.held()
             ):
                 raise UnsupportedOperationError(
-                    "Nobody works on this task here; get it again later, or send it a message."
+                    "No process here works on this task; get it again later, or send it a message."
                 )
             return StoredTask(task, StoredVersion(row["revision"], place, row["token"]))
 

@@ -34,7 +34,7 @@ class TaskEvents(TaskEventStream):
     async def subscribe(
         self, task_id: str, *, after: TaskVersion
     ) -> AsyncGenerator[VersionedEvent, None]:
-        """Yields a task's events, each once and in order, until it ends or waits for somebody.
+        """Yields a task's events, each once and in order, until it ends or waits for a client.
 
         Where a change was saved as a whole task, that is yielded.
 

@@ -36,7 +36,7 @@ FINAL = frozenset(
 """States that end a task."""
 
 RUNNING = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
-"""States that a process works in; in others a task has ended, or waits for somebody."""
+"""States that a process works in; in others a task has ended, or waits for a client."""
 
 
 class TaskKey(ScopeKey):

@@ -11,7 +11,7 @@ from adkpg.errors import AdkpgError, InvalidInput, RetryableError
 logger = logging.getLogger(__name__)
 
 GONE = "The agent was interrupted before it could answer; send the message again."
-"""Of a task whose process is gone."""
+"""What a task says whose process is gone."""
 
 
 def of(exc: AdkpgError) -> str:

@@ -36,11 +36,11 @@ class MemoryPlugin(BasePlugin):
     alongside this one store nothing twice.
 
     Turns that end with an error or that the caller stops reading are remembered as far as they
-    came. Of a turn whose task is cancelled ADK tells nobody: it is remembered with the next turn of
-    its session, or when the runner is closed. A memory service that fails costs the turn nothing:
-    the error is logged, and the turn is tried again with the next ones, or when the runner is
-    closed; of more than 256 such turns the oldest is given up, with an error in the log. What must
-    survive the process too is remembered with the event itself, by
+    came. ADK does not report a turn whose task is cancelled, so it is remembered with the next turn
+    of its session, or when the runner is closed. A memory service that fails costs the turn
+    nothing: the error is logged, and the turn is tried again with the next ones, or when the runner
+    is closed. Above 256 such turns the oldest is given up, with an error in the log. Turns that
+    must survive the process too are remembered with the event itself, by
     ``Database(remember=policy)``.
 
     Args:

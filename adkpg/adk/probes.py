@@ -25,11 +25,11 @@ class Probes:
         app = get_fast_api_app(agents_dir="agents", session_service_uri="adkpg://", web=True)
         app.add_middleware(Probes)
 
-    ``/livez`` is 200 as long as the event loop turns; what restarts a process asks it. ``/readyz``
-    is 200 if every database answers and has this version's tables, or makes them at its first use
-    (embedded, ``auto_upgrade``), else 503; what sends requests asks it. Both ask nobody who they
-    are, so of the reason they tell the kind of error alone, such as ``SchemaError``. The whole
-    sentence, which names server and role, is in the log, once for each change.
+    ``/livez`` is 200 as long as the event loop turns. It is for the supervisor that restarts a
+    process. ``/readyz`` is 200 if every database answers and has this version's tables, or makes
+    them at its first use (embedded, ``auto_upgrade``), else 503. It is for the load balancer. Both
+    answer without authentication, so they tell only the kind of error, such as ``SchemaError``. The
+    whole message, which names server and role, is in the log, once for each change.
 
     Args:
       app: The app.

@@ -34,8 +34,9 @@ class QueuedRuns:
     also for sessions that the request makes. ``GET`` and ``DELETE`` never wait. If the turn does
     not come, the request is answered 503.
 
-    Of requests with the same ``Idempotency-Key`` one runs: the others get its answer, for a day.
-    The key belongs to the session. Answers above 0.5 MB are not kept: then the others get a 409.
+    One of the requests with the same ``Idempotency-Key`` runs. The others get its answer, for a
+    day. The key belongs to the session. Answers above 0.5 MB are not kept: then the others get a
+    409.
 
     Args:
       app: The app.

@@ -2,9 +2,9 @@
 
 A database that is copied with its settings, as staging is from production, names the original's
 folder, and would remove from it what the copy does not have. So the folder holds a token that its
-database issued, and the database notes with it which server's and which database it is: a copy by
-dump or template is another, whatever it has of the original. A copy of the server's files is not,
-so the token is a new one at times: those of later, such a copy does not know.
+database issued. With the token the database notes its server and its own identity, so a copy by
+dump or template is another database. A copy of the server's files is not. Therefore the token is
+renewed at times, and such a copy does not know the later ones.
 """
 
 from google.adk.platform import uuid as platform_uuid
@@ -40,9 +40,9 @@ async def hold(database: Database, store: ObjectStore, *, take_over: bool = Fals
         before, found = found, await store.claim()
         if found == before:  # else a call beside this one renewed it in between
             raise ArtifactStoreError(
-                "The folder that ADKPG_ARTIFACT_STORE names is kept by another database, of which "
-                "this one may be a copy, so nothing is changed in it; name a folder of its own, "
-                "or, if the other database is gone, run: adkpg db tidy --take-over-files"
+                "The folder that ADKPG_ARTIFACT_STORE names belongs to another database, of "
+                "which this one may be a copy, so nothing is changed in it; name a folder of its "
+                "own, or, if the other database is gone, run: adkpg db tidy --take-over-files"
             )
     token = platform_uuid.new_uuid()
     # The row is there first: what the folder holds is known to the database whatever fails.

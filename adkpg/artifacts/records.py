@@ -53,7 +53,7 @@ def draft(artifact: types.Part | dict[str, Any]) -> Draft:
     try:
         part = ensure_part(jsontext.mended(artifact))
     except (ValidationError, TypeError) as exc:  # TypeError: of keys that are no names
-        raise InvalidArtifact(f"The artifact is no types.Part: {exc}; correct it.") from exc
+        raise InvalidArtifact(f"The artifact is not a types.Part: {exc}; correct it.") from exc
     if part.inline_data is not None:
         data = part.inline_data.data
         if data is None:
@@ -65,8 +65,7 @@ def draft(artifact: types.Part | dict[str, Any]) -> Draft:
     if part.file_data is not None:
         return Draft(_json(part), None, part.file_data.mime_type)
     raise InvalidArtifact(
-        "The artifact is of no kind that can be saved; give a Part with inline_data, text or "
-        "file_data."
+        "An artifact of this kind cannot be saved; give a Part with inline_data, text or file_data."
     )
 
 
@@ -118,7 +117,7 @@ def blob(mime_type: str, display_name: str | None) -> str:
     """Returns the part of bytes that come from a stream, as JSON text.
 
     Raises:
-      InvalidArtifact: The type or the name is no text.
+      InvalidArtifact: The type or the name is not a text.
     """
     inline = {"mime_type": mime_type}
     if display_name is not None:

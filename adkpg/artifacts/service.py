@@ -83,10 +83,9 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
     Versions count from 0; a name whose versions were all deleted starts again. Names that begin
     with ``user:``, and whatever is saved without a session, are the user's own; the others belong
     to one session, and go with it when `DatabaseSessionService` deletes it. `adkpg.erasure.forget`
-    erases all of a person's. A file of up to 4 MB is saved, and loaded, in one round trip; larger
-    ones go in parts, and are there as a whole or not at all; with ``ADKPG_ARTIFACT_STORE`` they go
-    to an object store. Errors about what is given are also
-    ADK's ``InputValidationError``.
+    erases all of a person's. A file of up to 4 MB is saved, and loaded, in one round trip. Larger
+    files go in parts, and are there as a whole or not at all. With ``ADKPG_ARTIFACT_STORE`` they go
+    to an object store. Errors about arguments are also ADK's ``InputValidationError``.
 
     Safe to use from many tasks, event loops, processes and machines simultaneously: each save gets
     a version of its own.
@@ -128,7 +127,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
 
         Raises:
           InvalidArtifact: An id or the name cannot be stored, the part is of no kind that can be,
-            it refers to a file of somebody else, or it is too large.
+            it refers to a file of another user, or it is too large.
           SessionNotFound: Its session was deleted, or its person was forgotten, while it was saved;
             nothing was.
           ArtifactGone: The same, of a file that is the user's own.
@@ -165,8 +164,8 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
 
         Args:
           data: The bytes, in parts of any size.
-          mime_type: Of the file.
-          display_name: Of the Part that `load_artifact` returns.
+          mime_type: The file's.
+          display_name: The name in the Part that `load_artifact` returns.
 
         Returns:
           The version, as `save_artifact`.
@@ -211,7 +210,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
           A Part equal to the saved one; None if there is no such version, or a rewind took it.
 
         Raises:
-          InvalidArtifact: An id cannot be, or a reference leads too far or to somebody else.
+          InvalidArtifact: An id cannot be, or a reference leads too far or to another user.
         """
         found = await self._found(app_name, user_id, filename, session_id, version)
         if found is None:
@@ -464,7 +463,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             if ended or upload.is_erased:
                 await self._store.remove([upload.location])
         except AdkpgError as exc:
-            logger.warning("What a failed save left goes with a later sweep: %s", exc)
+            logger.warning("A later sweep removes the rest of a failed save: %s", exc)
 
     async def _save(
         self,
@@ -567,8 +566,8 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         parsed = artifact_util.parse_artifact_uri(uri)
         if parsed is None:
             raise InvalidArtifact(
-                f"{uri!r} is no reference to an artifact; write artifact://apps/A/users/U/sessions/"
-                "S/artifacts/F/versions/N."
+                f"{uri!r} is not a reference to an artifact; write "
+                "artifact://apps/A/users/U/sessions/S/artifacts/F/versions/N."
             )
         try:
             artifact_util.validate_artifact_reference_scope(

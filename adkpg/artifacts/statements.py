@@ -125,7 +125,7 @@ def save(
 def lock_name(*, app_name: str, user_id: str, session_id: str, name: str) -> Query[Nothing]:
     """Makes those who found a name in others' hands save to it one after another.
 
-    Waits for whoever forgets the person, too, and makes them wait, to the transaction's end.
+    Waits for a call that forgets the person, too, and makes it wait, to the transaction's end.
     """
 
 
@@ -221,7 +221,7 @@ def insert_claim(*, token: str) -> Query[Nothing]:
 
 @_sql.query()
 def delete_claims(*, token: str) -> Query[Nothing]:
-    """Deletes claims that no folder can hold any more, but for this one."""
+    """Deletes claims that no folder can hold any more, except this one."""
 
 
 @_sql.query()

@@ -1,6 +1,6 @@
 -- name: begin_upload
 WITH person AS MATERIALIZED (
-  -- Waits for whoever forgets the person, and makes them wait, to the transaction's end.
+  -- Waits for a call that forgets the person, and makes it wait, to the transaction's end.
   SELECT pg_advisory_xact_lock_shared(
     hashtextextended(jsonb_build_array(:app_name::text, :user_id::text)::text, 0)
   ) AS locked
@@ -35,7 +35,7 @@ RETURNING artifact_id;
 
 -- name: save
 WITH person AS MATERIALIZED (
-  -- Waits for whoever forgets the person, and makes them wait, to the transaction's end.
+  -- Waits for a call that forgets the person, and makes it wait, to the transaction's end.
   SELECT pg_advisory_xact_lock_shared(
     hashtextextended(jsonb_build_array(:app_name::text, :user_id::text)::text, 0)
   ) AS locked

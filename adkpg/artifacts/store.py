@@ -33,7 +33,7 @@ _OBJECT = re.compile(r"[0-9]{8}/(?!\.{1,2}\Z)[^/\\\x00-\x1f]+")
 class ObjectStore:
     """A folder of an object store, by fsspec; objects are named by `location_of`.
 
-    Nothing but objects of days is read, written or removed in it, whatever a caller names.
+    Only objects of days are read, written or removed in it, whatever a caller names.
 
     Args:
       url: As fsspec reads it: ``s3://bucket/folder``, ``gs://…``, ``file:///folder``.
@@ -118,7 +118,7 @@ class ObjectStore:
         return [f"{day}/{name}" for name in names if is_object(f"{day}/{name}")]
 
     async def claim(self) -> str | None:
-        """Returns the token of the database that the folder belongs to; None if it is nobody's.
+        """Returns the token of the database that the folder belongs to; None if to no database.
 
         Raises:
           ArtifactStoreError: The store refused it.
@@ -175,8 +175,8 @@ class ObjectStore:
     def _path(self, location: str) -> str:
         if not is_object(location):
             raise ArtifactStoreError(
-                f"{location[:100]!r} is no object of a file, so it is neither read nor changed; "
-                "delete the artifact that names it."
+                f"{location[:100]!r} is not an object of a file, so it is neither read nor "
+                "changed; delete the artifact that names it."
             )
         return self._within(location)
 
@@ -196,7 +196,7 @@ class ObjectStore:
             return await asyncio.to_thread(work)
         except FileNotFoundError as exc:
             raise ArtifactGone(
-                "The bytes of the artifact are not in the object store any more; restore them, or "
+                "The object store no longer has the bytes of the artifact; restore them, or "
                 "delete the artifact."
             ) from exc
         except ArtifactStoreError:

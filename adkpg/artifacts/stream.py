@@ -88,13 +88,13 @@ class ArtifactStream:
             artifact_id=self._row["artifact_id"],
         ):
             raise ArtifactStoreError(
-                f"The artifact's row names {location[:100]!r}, which is no object of its own, so "
-                "it is not read; delete the artifact."
+                f"The artifact's row names {location[:100]!r}, which is not its own object, so it "
+                "is not read; delete the artifact."
             )
         if self._read_object is None:
             raise ConfigurationError(
-                "The artifact's bytes are in an object store; set ADKPG_ARTIFACT_STORE as it was "
-                "when it was saved."
+                "The artifact's bytes are in an object store; set ADKPG_ARTIFACT_STORE to its "
+                "value when the artifact was saved."
             )
         read = 0
         async for part in self._read_object(location):

@@ -138,7 +138,7 @@ async def _remove_unnamed(database: Database, store: ObjectStore, locations: lis
     rows = await database.run.fetch(statements.select_locations(locations=locations))
     unnamed = sorted(set(locations) - {row["location"] for row in rows})
     for location in (each for each in unnamed if not is_object(each)):
-        logger.warning("%r is no object of a file and was not removed.", location[:100])
+        logger.warning("%r is not an object of a file and was not removed.", location[:100])
     unnamed = [location for location in unnamed if is_object(location)]
     await store.remove(unnamed)
     return len(unnamed)

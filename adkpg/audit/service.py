@@ -31,7 +31,7 @@ class AuditEntry:
       actor: Who did it.
       action: What was done, such as ``delete_memory``.
       subject: Which memory or session; None if it was all.
-      outcome: ``begun`` if nobody knows how it ended, ``done``, or the error that ended it.
+      outcome: ``begun`` if its end is unknown, ``done``, or the error that ended it.
     """
 
     app_name: str
@@ -54,7 +54,7 @@ class Audit:
     by itself leaves none. `acting_as` names who did it.
 
     An entry is one of the person's rows: forgetting them erases it. So a change that erases a
-    person is noted of the app, and says nobody's id.
+    person is noted of the app, and has no user's id.
 
     Args:
       database: Where the changes are made.
@@ -82,7 +82,7 @@ class Audit:
           app_name: The app.
           user_id: Whose rows are changed; None are the app's own.
           action: What is done.
-          actor: Who does it; None is whom `acting_as` names. Of a longer name the first 200
+          actor: Who does it; None is whom `acting_as` names. A longer name is cut to its first 200
             characters.
           subject: To which memory or session.
 

@@ -89,8 +89,8 @@ def parse(url: str, *, to_read: bool = False) -> Address:
     ``embedded`` and ``adkpg://embedded`` are the embedded server. Query options are asyncpg's
     (``?host=/socket/dir``, ``?ssl=require`` or libpq's ``?sslmode=require`` and
     ``?connect_timeout=5``, ``?command_timeout=5``, both in seconds, server settings such as
-    ``?application_name=bot``); SQLAlchemy's ``prepared_statement_…`` are left out. Of several
-    hosts (``h1:5432,h2:5432``) the one that takes writes is wanted, unless
+    ``?application_name=bot``); SQLAlchemy's ``prepared_statement_…`` are left out. With several
+    hosts (``h1:5432,h2:5432``) a connection uses the one that accepts writes, unless
     ``?target_session_attrs=`` or ``PGTARGETSESSIONATTRS`` says otherwise.
 
     Args:
@@ -111,9 +111,9 @@ def parse(url: str, *, to_read: bool = False) -> Address:
     scheme, separator, rest = text.partition("://")
     if not separator or scheme.lower() not in _SCHEMES:
         raise ConfigurationError(
-            "adkpg speaks to Postgres through asyncpg, and the database URL is not for it; write "
-            "postgresql://user:password@host/database, without quotes, or embedded for the server "
-            "that comes with adkpg[embedded]."
+            "The database URL is not one that asyncpg, adkpg's driver for Postgres, can read; "
+            "write postgresql://user:password@host/database, without quotes, or embedded for the "
+            "server that comes with adkpg[embedded]."
         )
     location, _, query = rest.partition("?")
     authority, slash, path = location.partition("/")

@@ -44,9 +44,9 @@ _NO_LONGER_OF_USE = (
 class Connections:
     """The connections to one database: a pool for each event loop that uses them.
 
-    Making one does no I/O and binds to no event loop. One notion of doubt: connections that were
-    idle since before a fault that may have met them, too, are asked before they are used (`heed`),
-    and those that lead elsewhere are never used again (`renew`).
+    Making one does no I/O and binds to no event loop. After a fault, connections that were idle
+    before it are asked before they are used, since it may have met them too (`heed`). Those that
+    lead elsewhere are never used again (`renew`).
 
     Args:
       target: Where the database is; None with an engine, or if none is named.
@@ -431,6 +431,6 @@ def _direct(settings: Settings) -> address.Address | None:
     direct = address.parse(settings.direct_url.get_secret_value())
     if direct.embedded:
         raise ConfigurationError(
-            "ADKPG_DIRECT_URL is embedded, before which there is no pooler; leave it out."
+            "ADKPG_DIRECT_URL is embedded, which has no pooler in front; leave it out."
         )
     return direct

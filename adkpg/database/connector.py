@@ -46,8 +46,8 @@ class Connector:
       target: Where the database is; its options go over the settings and the defaults.
       settings: Those of the Database.
       password: In place of the address's.
-      defaults: Of `asyncpg.connect`, over the settings.
-      options: Of `asyncpg.connect`, or libpq's names of them, over everything else.
+      defaults: Arguments of `asyncpg.connect`, over the settings.
+      options: Arguments of `asyncpg.connect`, or libpq's names of them, over everything else.
       bring_back: Blocks until a server of our own runs again; called when a connection fails.
 
     Raises:
@@ -162,7 +162,7 @@ class Connector:
             raise
         except asyncpg.UndefinedObjectError as exc:  # neither asyncpg's option nor the server's
             raise ConfigurationError(
-                f"The database URL or connect_args has an option too many ({exc}); remove it."
+                f"The database URL or connect_args has an unknown option ({exc}); remove it."
             ) from exc
         except asyncpg.InvalidAuthorizationSpecificationError:
             self._require_file("passfile", lambda path: Path(path).read_text(encoding="utf-8"))
@@ -178,7 +178,7 @@ class Connector:
         # Outside of the handler: the driver's text repeats a part of the URL, maybe the password,
         # and would stay with this error as its context.
         raise ConfigurationError(
-            "The driver cannot read the database URL; write what is special in a user, "
+            "The driver cannot read the database URL; write special characters in a user, "
             "password or database name as %XX, and ports as numbers."
         )
 

@@ -53,8 +53,8 @@ class Closes(ABC):
           TypeError: Always.
         """
         raise TypeError(
-            f"{type(self).__name__} has connections, which stay in their process; make another "
-            "one with the same arguments where it is needed."
+            f"{type(self).__name__} has connections, which cannot move to another process; make "
+            "another Database with the same arguments there."
         )
 
 
@@ -87,7 +87,7 @@ class Database(Closes):
     Attributes:
       settings: As given, or those of the environment.
       captures: Whether appends remember through services that were not told themselves.
-      breakers: Of the embedders and extractors that its services ask.
+      breakers: Those of the embedders and extractors that its services ask.
       heart: Gives signs of life of the runs that have their turn.
       place: Where it is, in the attributes of OpenTelemetry's spans.
 
@@ -164,7 +164,7 @@ class Database(Closes):
 
     @property
     def policy(self) -> RememberPolicy | None:
-        """Decides what becomes memory, whoever writes it; None: all that services are given."""
+        """Decides what becomes memory, for every service; None: all that services are given."""
         return self._policy
 
     @internal
@@ -177,7 +177,7 @@ class Database(Closes):
         policy = policy_of(remember)
         if self._policy_said and policy != self._policy:
             raise ConfigurationError(
-                "This Database remembers by another policy already; say it once, best as "
+                "This Database already has another policy; give the policy once, best as "
                 "Database(remember=...)."
             )
         self._policy, self._policy_said = policy, True

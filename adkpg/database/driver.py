@@ -229,7 +229,8 @@ def translate(
         )
     if state in MISSING:
         return SchemaError(
-            f"adkpg's tables are not there as expected ({exc}) in {place}; run: adkpg db upgrade"
+            f"adkpg's tables in {place} are not as this version expects ({exc}); run: adkpg db "
+            "upgrade"
         )
     if state in _REFUSED:
         return DatabaseUnavailable(
@@ -245,8 +246,8 @@ def translate(
         )
     if state in _BUSY:
         return Busy(
-            f"{place} gave a statement up ({state}: {exc}), since {_BUSY[state]}; {kept}: "
-            "try again.",
+            f"{place} gave up a statement ({state}: {exc}), since {_BUSY[state]}; {kept}: try "
+            "again.",
             written=written,
         )
     if state == _READ_ONLY or isinstance(exc, asyncpg.TargetServerAttributeNotMatched):
@@ -268,31 +269,33 @@ def translate(
         )
     if state == _DENIED and "enter_every_scope" in str(exc):  # by its rights, or by itself
         return PermissionDenied(
-            f"The role that {place} names may not enter every scope, as operators' commands and "
-            "workers do; connect as the tables' owner, or as a role that was admitted by the SQL "
-            "of `adkpg db grants --role work NAME`. `adkpg db grants` prints what each role needs."
+            f"The database role of {place} may not enter every scope, which operators' commands "
+            "and workers need; connect as the tables' owner, or as a role that the SQL of `adkpg "
+            "db grants --role work NAME` has admitted. `adkpg db grants` prints the rights that "
+            "each role needs."
         )
     if state == _DENIED and '"app_states"' in str(exc):
         return PermissionDenied(
-            f"The policies of {place} let the app alone write app: keys, which all its users read; "
-            "set them by update_state without a user within adkpg.scope(app_name=..., "
-            "user_id=None), or run adkpg db upgrade with ADKPG_APP_STATE_WRITERS=users."
+            f"The policies of {place} let only the app itself write app: keys, because all its "
+            "users read them; set them by update_state without a user within "
+            "adkpg.scope(app_name=..., user_id=None), or run adkpg db upgrade with "
+            "ADKPG_APP_STATE_WRITERS=users."
         )
     if state == _DENIED:
         return PermissionDenied(
-            f"The role that {place} names may not do this, or the row is outside of the scope "
-            f"({exc}); `adkpg db grants` prints what each role needs."
+            f"The database role of {place} has no right to do this, or the row is outside of the "
+            f"entered scope ({exc}); `adkpg db grants` prints the rights that each role needs."
         )
     if state == _NO_SCOPE:
         return ScopeMissing(
-            f"The tables in {place} have row-level security, and a statement came without a "
-            "scope; set ADKPG_ROW_LEVEL_SECURITY=true and call within adkpg.scope(...)."
+            f"The tables in {place} have row-level security, and no scope was entered for a "
+            "statement; set ADKPG_ROW_LEVEL_SECURITY=true and call within adkpg.scope(...)."
         )
     if state in _UNSTORABLE or (
         isinstance(exc, asyncpg.DataError) and state not in cluster.REFUSED
     ):
         return InvalidInput(
-            f"Postgres cannot store a value that was given ({exc}); give one that it can hold.",
+            f"Postgres cannot store one of the values ({exc}); give one that it can hold.",
             public=InvalidInput.public,
         )
     if state.startswith("23") or state in _VIOLATED:

@@ -17,9 +17,9 @@ def script(schema: str, purpose: Purpose, role: str) -> str:
     """Returns the SQL, for psql or any other client; running it again changes nothing.
 
     Args:
-      schema: Of adkpg's tables.
+      schema: That of adkpg's tables.
       purpose: What the role is for: to own and migrate the tables, to serve users, to read only,
-        or to work on everybody's memories.
+        or to work on all users' memories.
       role: Its name.
     """
     lines = _migrating(schema, role) if purpose == "migrate" else _granted(schema, purpose, role)

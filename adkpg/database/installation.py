@@ -285,7 +285,7 @@ class Installation:
         """Returns whether the tables have row-level security; refuses a role it hides rows from.
 
         Raises:
-          PermissionDenied: They have, and this role may not enter everybody's scope.
+          PermissionDenied: They have, and this role may not enter the scope of all users.
         """
         with Attempt(self._connections.url, sent=True) as attempt:
             async with self._connections.looking(attempt) as engine:
@@ -307,14 +307,14 @@ class Installation:
     def _fresh_start(self) -> str:
         if self._connections.server is not None:
             return (
-                f"remove the folder {self._connections.server.directory} with what it holds, or "
+                f"remove the folder {self._connections.server.directory} with all data in it, or "
                 "set ADKPG_EMBEDDED_DIR to another one"
             )
         if self._schema == "public":  # others' tables would go with adkpg's
             return "set ADKPG_DATABASE_SCHEMA to a schema of adkpg's own, run adkpg db upgrade"
         return (
-            f"run DROP SCHEMA {self._schema} CASCADE in {self._connections.url}, which drops what "
-            "they hold, then: adkpg db upgrade"
+            f"run DROP SCHEMA {self._schema} CASCADE in {self._connections.url}, which drops all "
+            "data in it, then: adkpg db upgrade"
         )
 
     def _being_changed(self, attempt: Attempt) -> Busy:

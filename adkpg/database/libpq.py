@@ -1,6 +1,6 @@
 """The variables by which Postgres's own programs reach a database, instead of their arguments.
 
-Everybody on a machine can read a program's arguments; its environment is its user's alone.
+Every user of a machine can read a program's arguments; only its own user reads its environment.
 """
 
 from urllib.parse import parse_qsl, unquote
@@ -38,7 +38,7 @@ def environment(target: Address, password: str | None = None) -> dict[str, str]:
     """Returns libpq's variables for an address.
 
     Args:
-      target: Of a server; not ``embedded``.
+      target: A server's; not ``embedded``.
       password: Instead of the address's own.
     """
     location, _, query = target.dsn.removeprefix("postgresql://").partition("?")

@@ -1,7 +1,7 @@
 """Listening: being told by the server, on a connection beside the pool, where it can be had.
 
-Behind a pooler that gives each transaction another connection nobody is told of anything. So
-whoever listens looks by itself too, more often while nothing is heard.
+Behind a pooler that gives each transaction another connection the server tells no listener
+anything. So each listener also looks by itself, more often while nothing is heard.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Listener:
                 self.close()
 
     def close(self) -> None:
-        """Ends the connection; whoever listens still looks by itself."""
+        """Ends the connection; listeners still look by themselves."""
         if self._task is not None:
             self._task.cancel()
             self._task = None

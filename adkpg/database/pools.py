@@ -79,7 +79,7 @@ class Template:
 
     Attributes:
       connect: Opens a connection.
-      options: Of `create_async_engine`.
+      options: Arguments of `create_async_engine`.
     """
 
     connect: Callable[[], Coroutine[Any, Any, asyncpg.Connection]]
@@ -522,5 +522,5 @@ async def _ended(connection: Any) -> None:
     try:
         await connection.close(timeout=_LONGEST_FAREWELL_S)
     except Exception as exc:  # noqa: BLE001 - it is lost either way, and no caller waits for it
-        logger.debug("A connection that is given up did not close in order: %r", exc)
+        logger.debug("A connection that is given up did not close cleanly: %r", exc)
         connection.terminate()

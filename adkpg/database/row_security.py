@@ -2,7 +2,7 @@
 
 The scope of a statement (`adkpg.scopes`) is two settings of the server that end with the
 transaction. ``enter_scope`` sets them, ``scope_app`` and ``scope_user`` read them and raise where
-nobody did. Policies ask these in a subquery: once for each scan, not for each row, and equal to
+no caller did. Policies ask these in a subquery: once for each scan, not for each row, and equal to
 what the statement itself says, so that Postgres checks it once and keeps to its indexes.
 
 The tables' owner and admitted roles may enter the scope of all users. An admission is a
@@ -21,7 +21,7 @@ from adkpg.keys import APP_WIDE
 from adkpg.tables import EVERY, REGISTER, metadata
 
 EVERY_SCOPE = "-c adkpg.app_name=* -c adkpg.user_id=*"
-"""As an option of the server: everybody's scope, for a role that may, while a connection lasts."""
+"""As an option of the server: the scope of all users, for a role that may, for one connection."""
 
 _USERS = "users"
 """The policy that lets an app's users write the state that all of them read."""
@@ -89,8 +89,8 @@ def entering(schema: str, scope: Sequence[str]) -> str:
     """Returns what is sent along with BEGIN, as one message, to enter a scope.
 
     Args:
-      schema: Of the functions.
-      scope: The app and the user; none of them is everybody.
+      schema: The functions'.
+      scope: The app and the user; none of them is all users.
     """
     # A message of several statements takes no parameters; of hexadecimal digits nothing escapes.
     values = (f"convert_from('\\x{each.encode().hex()}'::bytea, 'UTF8')" for each in scope)
@@ -104,7 +104,7 @@ def protected() -> list[Table]:
 
 
 def policies(schema: str, table: Table) -> dict[str, str]:
-    """Returns a table's policies for everybody by their names, as the SQL that follows the table.
+    """Returns a table's policies for all roles by their names, as the SQL that follows the table.
 
     Reading and writing is one person's; what an app knows for all its users, they read.
     """
@@ -113,7 +113,7 @@ def policies(schema: str, table: Table) -> dict[str, str]:
     if "user_id" not in table.c:
         if table.name != "app_states":
             return {"own": f"USING ({of_app})"}
-        # All users of the app read it, so it is written in no user's scope, but for `_USERS`.
+        # All users of the app read it, so it is written in no user's scope, except by `_USERS`.
         written = f"{of_app} AND {user} = U&'{_escaped(APP_WIDE)}'"
         return {"read": f"FOR SELECT USING ({of_app})", **_written(written)}
     # An equality would be one more thing that few rows meet: the planner would take any index that

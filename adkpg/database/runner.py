@@ -314,7 +314,7 @@ class Runner(Source):
 
         Args:
           app_name: The app.
-          user_id: Whose memories are written; all but the reserved id are left to the policies.
+          user_id: Whose memories are written; all except the reserved id are left to the policies.
 
         Raises:
           PermissionDenied: They are the app's, and the context's scope is a user's.
@@ -323,7 +323,7 @@ class Runner(Source):
             scopes.require_app_wide(app_name)
 
     def listener(self) -> Listener:
-        """Returns the running loop's listener; it connects while somebody listens."""
+        """Returns the running loop's listener; it connects while a task listens."""
         return self._listeners.here()
 
     async def _to_listen(self) -> asyncpg.Connection | None:

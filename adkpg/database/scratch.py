@@ -22,7 +22,7 @@ async def scratch_database(url: str, settings: Settings, *, prefix: str) -> Asyn
 
     Args:
       url: A database of the server, by a role that may create others; or ``embedded``.
-      settings: Of its connections.
+      settings: For its connections.
       prefix: Its name begins so.
 
     Raises:

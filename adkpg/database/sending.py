@@ -1,9 +1,9 @@
 """Sending: what a statement is to the server: SQL, arguments, and what reads its answer.
 
 Most are sent as they are. Others are named to a function of the database, which prepares and runs
-them as a client would: long ones where a pooler loses those that clients prepare, and those of one
-user where the tables are on several servers (`adkpg.database.cluster`). What such a call is given
-and returns goes as text, and becomes here what asyncpg would have made of it. No I/O.
+them as a client would. These are long ones where a pooler loses those that clients prepare, and
+those of one user where the tables are on several servers (`adkpg.database.cluster`). What such a
+call is given and returns goes as text, and becomes here what asyncpg would have made of it. No I/O.
 """
 
 import json

@@ -35,9 +35,9 @@ def files(names: Sequence[str]) -> list[File]:
     """Returns the files that names lead to, each once, in their order.
 
     Args:
-      names: Of files; of directories, which stand for the Markdown and text files below them but
-        hidden ones, and links that lead out of them; or patterns with ``*``, ``?``, ``[]`` and
-        ``**``, taken as they are by shells that do not know them.
+      names: Names of files or directories, or patterns with ``*``, ``?``, ``[]`` and ``**``, which
+        a shell that does not know them passes on. A directory stands for the Markdown and text
+        files below it, except hidden files and links that lead out of it.
 
     Raises:
       InvalidInput: A name leads to no file.
@@ -76,7 +76,7 @@ def read(path: Path) -> str:
     except UnicodeDecodeError as exc:
         raise InvalidInput(f"{path} is not text in UTF-8 ({exc}); convert it first.") from exc
     if "\x00" in text:
-        raise InvalidInput(f"{path} holds NUL, so it is no text; convert it first.")
+        raise InvalidInput(f"{path} holds NUL, so it is not text; convert it first.")
     return text
 
 
@@ -98,7 +98,7 @@ def _paths(name: str) -> Iterator[Path]:
 
 
 def _within(folder: Path, path: Path) -> Iterator[Path]:
-    """A file that was found in a folder, unless a link leads out of it to what nobody named."""
+    """A file that was found in a folder, unless a link leads out of that folder."""
     if path.resolve().is_relative_to(folder.resolve()):
         yield path
     else:

@@ -116,17 +116,17 @@ class Documents:
     ) -> Report:
         """Stores a document in pieces; one that is stored already becomes what is given now.
 
-        Pieces whose text is the same keep their ids and vectors, others are written and embedded,
-        those that are not given go: in one transaction, so a search finds the old document or the
-        new one. Adding it again changes nothing. If the embedder fails, a warning says so, and the
-        pieces are found by their words until `PgVectorMemoryService.embed_pending` or a worker
-        has embedded them.
+        Pieces whose text is the same keep their ids and vectors. Other pieces are written and
+        embedded, and those that the text no longer has are deleted. All of it is one transaction,
+        so a search finds the old document or the new one. Adding it again changes nothing. If the
+        embedder fails, a warning says so, and the pieces are found by their words until
+        `PgVectorMemoryService.embed_pending` or a worker has embedded them.
 
         Args:
           app_name: The app.
           source: The document's name: a relative path, or any name it keeps.
           text: The whole document. A blank one leaves nothing of what was stored.
-          user_id: The user who alone finds it; None is everybody of the app.
+          user_id: The only user who finds it; None is all users of the app.
           topics: What it is about; searches may ask for them.
           importance: From 0 to 1; a factor of its score that is 1 at 0.5.
           metadata: Kept with each piece; ``ttl`` and ``expires_at`` say until when it is found.
@@ -166,7 +166,7 @@ class Documents:
         Args:
           app_name: The app.
           source: The name it was added with.
-          user_id: The user; None is everybody of the app.
+          user_id: The user; None is all users of the app.
         """
         if not source or not storable(app_name=app_name, user_id=user_id, source=source):
             return 0
@@ -191,7 +191,7 @@ class Documents:
 
         Args:
           app_name: The app.
-          user_id: The user; None is everybody of the app.
+          user_id: The user; None is all users of the app.
           limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
           cursor: The `next_cursor` of the page before; None starts at the first.
 

@@ -53,7 +53,7 @@ def create(
                 "--locale-provider=builtin",
                 "--builtin-locale=C.UTF-8",
                 f"--locale={locale}",
-                # The socket's directory is private; over TCP nobody gets in without a password.
+                # The socket's directory is private; over TCP no client gets in without a password.
                 "--auth-local=trust",
                 "--auth-host=scram-sha-256",
                 *([] if durable else ["--no-sync"]),

@@ -12,7 +12,7 @@ from adkpg.errors import ConfigurationError
 _FILE = "adkpg.conf"
 _INCLUDE = f"include_if_exists = '{_FILE}'"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
-# How clients reach the server, and who may: fixed, since everybody on the socket is trusted.
+# How clients reach the server, and who may: fixed, since every client on the socket is trusted.
 _RESERVED = frozenset(
     {
         "data_directory",

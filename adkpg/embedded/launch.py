@@ -15,7 +15,7 @@ _POLL_S = 0.02
 _LOG_BYTES = 10_000_000
 # Postgres says so while backends of a killed server finish their statements.
 _ORPHANS = "pre-existing shared memory block"
-# The shell leaves immediately, so the server is nobody's child and outlives this process quietly.
+# The shell leaves immediately, so the server is no child of this process and outlives it quietly.
 _DETACHED = '"$@" >&2 </dev/null & echo $!'
 _CREATE_DATABASE = (
     "SELECT 'CREATE DATABASE adkpg' WHERE NOT EXISTS "

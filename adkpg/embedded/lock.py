@@ -66,14 +66,14 @@ class FileLock:
             self.release()
 
     def try_exclusive(self) -> bool:
-        """Takes the lock alone if nobody else has it; returns whether it did.
+        """Takes the lock alone if no other process has it; returns whether it did.
 
         A shared hold of this object is given up for it, and lost if the answer is no.
         """
         return self._flock(fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def try_shared(self) -> bool:
-        """Takes the lock together with others; returns whether nobody has it alone."""
+        """Takes the lock together with others; returns whether no other process has it alone."""
         return self._flock(fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def release(self) -> None:

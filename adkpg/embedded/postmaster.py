@@ -1,8 +1,8 @@
 """The server process of a data directory: found, told from impostors, stopped, disowned.
 
-A pid in ``postmaster.pid`` proves nothing: after kill -9 it may be a zombie that nobody reaps
-(a container whose PID 1 does not), or by now another program (a container restarted on the same
-volume). Postgres itself is deceived by both and refuses to start.
+A pid in ``postmaster.pid`` proves nothing: after kill -9 it may be a zombie (in a container whose
+PID 1 does not reap it), or by now another program (a container restarted on the same volume).
+Postgres itself is deceived by both and refuses to start.
 """
 
 import os
@@ -72,7 +72,7 @@ class Postmaster:
                 )
             time.sleep(_POLL_S)
         with suppress(ChildProcessError):
-            # As PID 1 of a container we inherit the server, and nobody else buries it.
+            # As PID 1 of a container we inherit the server, and no other process reaps it.
             os.waitpid(self.pid, os.WNOHANG)
 
 

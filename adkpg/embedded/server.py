@@ -203,7 +203,7 @@ class EmbeddedServer:
         """Moves data that an older major version of Postgres made to the version installed now.
 
         Everything is dumped from the old server and restored in a new one, which takes its place
-        once it is complete; the old data stay beside it. Nobody may use the server meanwhile.
+        once it is complete; the old data stay beside it. No program may use the server meanwhile.
 
         Args:
           old: A folder with the old version's programs: where pip put its wheel (``--target``), or
@@ -288,7 +288,7 @@ class _Share:
         self.watching.release()
         try:
             if "python" not in Path(sys.executable or "").name.lower():
-                raise OSError(f"{sys.executable or 'this program'} is no Python")
+                raise OSError(f"{sys.executable or 'this program'} is not Python")
             # The shell leaves at once, so the watcher is no client's child.
             subprocess.run(
                 [
@@ -302,8 +302,8 @@ class _Share:
             )
         except (OSError, subprocess.SubprocessError) as exc:
             logger.warning(
-                "The embedded server in %s stays if its last client is killed, since nothing can "
-                "watch over it (%s); the next client that ends in order stops it.",
+                "The embedded server in %s stays if its last client is killed, because no "
+                "process can watch it (%s); the next client that exits cleanly stops it.",
                 self.directory.path,
                 exc,
             )

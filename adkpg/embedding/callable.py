@@ -70,7 +70,7 @@ class CallableEmbedder:
             one has one for each passage of some 200. Give half of what the model reads at most.
           batch_size: Texts a call, at most; 1 or more.
           concurrency: Most simultaneous calls in one event loop, 1 or more; as many for questions.
-          timeout_s: Seconds that one attempt may take, above 0; None is no limit but the caller's.
+          timeout_s: Seconds that one attempt may take, above 0; None is only the caller's limit.
           max_retries: Attempts after the first, 0 or more.
           cache_size: Vectors of documents remembered; 0 remembers none.
           max_text_bytes: Most bytes of UTF-8 that are sent of a text; None sends all of it.

@@ -67,7 +67,7 @@ def embedder_named(name: str) -> Embedder:
     found = own_object(name, Embedder)
     if not isinstance(found, Embedder):
         raise ConfigurationError(
-            f"{name!r} is no embedder but {type(found).__name__}; see adkpg.embedding.Embedder."
+            f"{name!r} is not an embedder but {type(found).__name__}; see adkpg.embedding.Embedder."
         )
     return found
 
@@ -101,7 +101,7 @@ def own_object(name: str, kind: type) -> object:
         raise
     except Exception as exc:
         raise ConfigurationError(
-            f"{name!r} makes nothing when it is called without arguments ({type(exc).__name__}: "
-            f"{exc}); name an object, or a function that makes one."
+            f"{name!r} fails when it is called without arguments ({type(exc).__name__}: {exc}); "
+            "name an object, or a function that makes one."
         ) from exc
     return made

@@ -5,11 +5,11 @@ An embedder fails in one of two ways, and the type tells which:
 * `ModelUnavailable`: it answers no text now. Its service is down, overloaded, silent or out of
   quota (408, 429, 5xx, a broken connection), or its package, key or model is missing or refused
   (401, 402, 403, 404, 407). The texts wait and are asked again later, however often.
-* Any other `ModelError`: a failure that does not tell whether these texts are at fault: a text too
-  long or a wrong key (400, 413, 422), a vector of the wrong length, an error of an unknown kind.
-  `adkpg.embedding.guarded` asks a harmless text next: if that is answered, these were refused, else
-  it is an outage. Attempts are counted for refused texts alone. One text may spoil the whole batch,
-  so each is asked alone.
+* Any other `ModelError`: a failure that does not tell whether these texts are at fault. Examples
+  are a text too long or a wrong key (400, 413, 422), a vector of the wrong length, and an error of
+  an unknown kind. `adkpg.embedding.guarded` asks a harmless text next: if that is answered, these
+  were refused, else it is an outage. Attempts are counted for refused texts alone. One text may
+  spoil the whole batch, so each is asked alone.
 """
 
 import math
@@ -31,13 +31,13 @@ class Embedder(Protocol):
     One embedder may be used by many tasks and by several event loops in turn. Vectors need not be
     of unit length: they are compared by cosine. An embedder may also have the attributes
     ``weight: float``, see `weight_of`, ``window: int``, see `window_of`, and ``languages``, see
-    `languages_of`; a method ``def fits(self, text: str) -> bool`` that counts by the model's own
-    tokenizer, see `fits`; and a method
-    ``async def warm(self) -> None`` that loads what it needs, such as a local model: the first
-    search waits for that, and for nothing else longer than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise
-    anything: texts wait unless it answers others. It may also keep silent, since each call has a
-    deadline; but it must not block the event loop, where nobody could end it: give a function that
-    blocks to `CallableEmbedder`, which has threads.
+    `languages_of`. It may have a method ``def fits(self, text: str) -> bool`` that counts by the
+    model's own tokenizer, see `fits`. It may have a method ``async def warm(self) -> None``
+    that loads what it needs, such as a local model: the first search waits for that, and for
+    nothing else longer than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise anything: texts wait unless it
+    answers others. It may also keep silent, since each call has a deadline; but it must not block
+    the event loop, where no deadline could end it: give a function that blocks to
+    `CallableEmbedder`, which has threads.
 
     Attributes:
       model: Name stored with each vector; vectors of two models are never compared.
@@ -69,7 +69,7 @@ def weight_of(embedder: Embedder) -> float:
     without one it is `DEFAULT_WEIGHT`.
 
     Raises:
-      ConfigurationError: The attribute is no number from 0 to 10.
+      ConfigurationError: The attribute is not a number from 0 to 10.
     """
     weight: Any = getattr(embedder, "weight", DEFAULT_WEIGHT)
     is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
@@ -240,7 +240,7 @@ def _numbers(vector: Sequence[float]) -> list[float]:
     numbers = list(vector)
     kinds = set(map(type, numbers))
     if type(vector) in _TEXTS or not _TEXTS.isdisjoint(kinds):
-        raise TypeError("a text is no vector")
+        raise TypeError("a text is not a vector")
     return numbers if kinds == {float} else list(map(float, numbers))
 
 

@@ -57,8 +57,8 @@ def transient(error: BaseException) -> bool:
 def unavailable(error: BaseException) -> bool:
     """Tells whether an error says that no text is answered now, so nothing more is to be asked.
 
-    True for 408, 429, 5xx and broken connections, and for 401, 402, 403, 404 and 407, where the
-    key, the bill or the model is refused; Gemini refuses a key with 400, like a text.
+    True for 408, 429, 5xx and broken connections. True also for 401, 402, 403, 404 and 407, where
+    the key, the bill or the model is refused. Gemini refuses a key with 400, like a text.
     """
     wrong_key = "API_KEY_INVALID" in str(getattr(error, "details", ""))
     return _failing(error) or wrong_key or status_of(error) in _REFUSED_CALLER_CODES
@@ -93,7 +93,8 @@ def failure_of(model: str, error: Exception) -> ModelError:
             "name, the key and its quota, and the network: its error is the cause of this one."
         )
     return ModelError(
-        f"Embedder {model!r} failed with {what}; fix what its error, the cause of this one, says."
+        f"Embedder {model!r} failed with {what}; fix the fault that its error, the cause of this "
+        "one, names."
     )
 
 

@@ -27,7 +27,7 @@ class GeminiEmbedder(CallableEmbedder):
     GOOGLE_GENAI_USE_VERTEXAI it asks Vertex AI, by GOOGLE_CLOUD_PROJECT, GOOGLE_CLOUD_LOCATION and
     the machine's credentials.
     Stored texts are sent with the task type RETRIEVAL_DOCUMENT and questions with RETRIEVAL_QUERY.
-    Of each text the first 8,000 bytes are sent, about as much as the model reads. Vectors have unit
+    The first 8,000 bytes of each text are sent, about as much as the model reads. Vectors have unit
     length; the API's own, if shortened, do not. Batches, timeouts, retries and the cache are those
     of `CallableEmbedder`. Each event loop gets its own connections, closed with the loop.
 

@@ -29,11 +29,11 @@ _SHORT = 100
 
 @dataclass
 class _Flight:
-    """A question on its way: whoever asks the same joins it.
+    """A question on its way: other callers with the same question join it.
 
     Attributes:
       task: Asks, and remembers the answer.
-      permit: Of the searches' breaker.
+      permit: The one that the searches' breaker gave.
       waiting: How many wait for it.
     """
 
@@ -45,9 +45,10 @@ class _Flight:
 class GuardedEmbedder:
     """Asks an embedder, for a limited time, and not while it is away.
 
-    Two breakers, since a question is given up long before a batch: one that everybody heeds opens
-    when the embedder fails or lets the deadline pass; one for searches also when a question took
-    longer than a search may. Such a question goes on: its answer is remembered, and closes both.
+    There are two breakers, since a question is given up long before a batch. All callers heed the
+    one that opens when the embedder fails or lets the deadline pass. Searches also heed one that
+    opens when a question took longer than a search may. Such a question goes on: its answer is
+    remembered, and closes both.
 
     A failure that may be about a text is an outage all the same, unless the embedder answers a
     harmless text right after it. Then a text alone is asked once more before it is refused.
@@ -57,7 +58,7 @@ class GuardedEmbedder:
 
     Args:
       embedder: Any.
-      breakers: Of those who share the embedder.
+      breakers: Shared by all users of the embedder.
       settings: Deadlines and the size of the cache.
 
     Attributes:
@@ -101,7 +102,7 @@ class GuardedEmbedder:
             raise self._not_asked(self._breaker)
 
     def forgive(self) -> None:
-        """Has an embedder that is away asked again, since somebody wants it now."""
+        """Has an embedder that is away asked again, since a caller wants it now."""
         self._breaker.forgive()
         self._searches.forgive()
 
@@ -301,4 +302,4 @@ def _landed(
     if flight is not None and flight.task is task:
         del flights[key]
     if not task.cancelled():
-        task.exception()  # heard, if nobody waits any more
+        task.exception()  # retrieved, if no caller waits any more

@@ -1,4 +1,4 @@
-"""Locks: erasing gives way to everybody else's writing."""
+"""Locks: erasing gives way to all other writers."""
 
 import asyncio
 import random
@@ -53,8 +53,8 @@ async def giving_way(
         except Busy as exc:
             if clock.time() > deadline:
                 raise Busy(
-                    "Another transaction holds what is to be erased, so nothing was; end that "
-                    "transaction, or try again later.",
+                    "Another transaction holds rows that are to be erased, so nothing was "
+                    "erased; end that transaction, or try again later.",
                     written=False,
                 ) from exc
         await asyncio.sleep(_PAUSE_S * random.uniform(0.5, 1.5))

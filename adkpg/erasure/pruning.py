@@ -31,7 +31,7 @@ _BATCH = 500
 _MOST = 2**63 - 1
 
 PRUNED_KINDS = ("turn", "note", "fact", "summary")
-"""The kinds that are pruned if none are named: all but documents, which somebody put there."""
+"""The kinds that are pruned if none are named: all except documents, which operators add."""
 
 _REASONS = ("expired", "superseded", "faded", "surplus", "drawn")
 
@@ -106,8 +106,8 @@ async def prune(
     Args:
       database: The database.
       app_name: One app's memories; None is all apps'.
-      user_id: One user's, or `Users`. Of what an app knows for all its users, only expired and
-        superseded memories go.
+      user_id: One user's, or `Users`. The memories of an app itself go only if they are expired or
+        superseded.
       older_than: Memories said longer ago than this go.
       max_importance: Memories of this importance, in [0, 1], and less go; with `older_than` only
         those that are old too.
@@ -260,8 +260,8 @@ async def _prune_batch(
     """Erases a batch; returns how many memories went by reason.
 
     The locks come before the statements that read again what is to go and what was drawn from it,
-    so that those see what writers have committed. Of what is too much no more goes than the user
-    still has above the number.
+    so that those see what writers have committed. The surplus that goes is what the user still has
+    above the number.
     """
     # An ingest that is writing one of them again would not be seen, and bring it back.
     for session_id in sorted({row["session_id"] for row in candidates}):

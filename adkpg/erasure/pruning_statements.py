@@ -1,11 +1,11 @@
 """Queries that prune: which memories go by which rule; their SQL is in pruning_statements.sql.
 
-Besides that expired memories go there are these rules, by parameters of the same names:
+Expired memories always go. These are the other rules, by parameters of the same names:
 
-superseded: Facts that others replaced go.
-before, max_importance: A user's live memories of `kinds` go that were said before and are as
+* superseded: Facts that others replaced go.
+* before, max_importance: A user's live memories of `kinds` go that were said before and are as
   unimportant; null asks nothing, and if both are null none goes.
-max_memories: Of these memories all but the most important go, and among equals all but the latest;
+* max_memories: So many of these memories stay, the most important and among equals the latest;
   null keeps all.
 """
 

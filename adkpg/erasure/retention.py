@@ -71,7 +71,7 @@ async def prune_sessions(
       events_only: Sessions and their states stay; their events that are longer ago go. A session
         whose events went is read without them, by agents, too.
       user_states: The ``user:`` states of those who have no session left go too, if they were
-        changed longer ago; else nobody's do.
+        changed longer ago; otherwise no user's go.
       dry_run: Only counts.
 
     Returns:
@@ -135,7 +135,7 @@ async def found(
 
     Args:
       database: The database.
-      rule: Of their table.
+      rule: Their table's.
       age: Finds old ones instead.
     """
     limit = rule.batch or _BATCH
@@ -161,7 +161,7 @@ async def end(
 
     Args:
       database: The database.
-      rule: Of their table.
+      rule: Their table's.
       rows: As `found` yields them.
       age: As for `found`.
     """

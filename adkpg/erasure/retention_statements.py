@@ -46,7 +46,7 @@ def select_over(
     """Reads keys of some rows that are over, or old, in the order of their index; locks none.
 
     Args:
-      rule: Of their table.
+      rule: Their table's.
       limit: Most rows.
       after: The last row that was read; None is the beginning.
       days: The setting that the rule goes by.
@@ -71,7 +71,7 @@ def end_over(
     What is needed still is renewed instead.
 
     Args:
-      rule: Of their table.
+      rule: Their table's.
       rows: As `select_over` found them.
       days: As for `select_over`.
       age: As for `select_over`.

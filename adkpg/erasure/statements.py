@@ -21,7 +21,7 @@ class SessionId(TypedDict):
 
 
 class Counted(TypedDict):
-    """How many rows of a table there are; the kind is null but for memories."""
+    """How many rows of a table there are; the kind is null except for memories."""
 
     kind: str | None
     rows: int

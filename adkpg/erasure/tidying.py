@@ -17,10 +17,10 @@ class Tidied:
     Attributes:
       memories: That had expired, and what was drawn from them.
       tombstones: Marks of deleted memories whose event is not stored.
-      results: Of invocations whose key has expired.
+      results: Those of invocations whose key has expired.
       sessions: That had expired; their events and saved files went, too.
       audit: Entries of the audit that were older than ``ADKPG_AUDIT_DAYS``.
-      tasks: Of A2A that ended longer than ``ADKPG_TASK_DAYS`` ago.
+      tasks: A2A's that ended longer than ``ADKPG_TASK_DAYS`` ago.
     """
 
     memories: int
@@ -41,8 +41,8 @@ async def tidy(database: Database) -> Tidied:
     Objects of an expired session's files go, too, unless the log says what was in the way.
 
     The mark of a deleted memory stays as long as its event is stored, and ``ADKPG_TOMBSTONE_DAYS``
-    longer; so does that of an event that adkpg does not store, counted from the last time that it
-    was given to memory. The audit has no entry of it, since it is what the settings say.
+    longer. If adkpg does not store the event, the days count from the last time that it was given
+    to memory. The audit has no entry of tidying, since the settings ask for it.
 
     Raises:
       DatabaseError: The server refused; batches that were erased before stay erased.

@@ -11,8 +11,8 @@ class Usage:
     """Tokens that a model spent; sums with ``+``.
 
     Attributes:
-      prompt_tokens: Of requests.
-      output_tokens: Of answers, thoughts included, as both are billed.
+      prompt_tokens: In requests.
+      output_tokens: In answers, thoughts included, as both are billed.
       calls: Requests that were made.
     """
 
@@ -165,7 +165,7 @@ class MemoryExtractor(Protocol):
         """Returns what the turns say that is not known yet.
 
         Args:
-          turns: Of one user, in the order they were said; those with ``read`` are context.
+          turns: Turns of one user, in the order they were said; those with ``read`` are context.
           known: Live facts of the same user, those nearest to the turns.
 
         Raises:

@@ -108,7 +108,7 @@ class Ledger:
     async def apply(self, scope: ScopeKey, asked: Asked, extraction: Extraction) -> Changes:
         """Writes what an extraction changes and ends the turns' jobs, in one transaction.
 
-        The turns are marked as read with it. Turns that were read by somebody else since they were
+        The turns are marked as read with it. Turns that another process has read since they were
         claimed count for nothing.
 
         Raises:

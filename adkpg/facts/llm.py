@@ -32,9 +32,10 @@ _PROMPT_CHARS = 100_000
 class FactExtractor:
     """Draws facts from turns with a language model, and sums sessions up.
 
-    Turns go to the model as escaped data that it is told not to obey; a model that obeys all the
-    same can only state short facts with provenance among the turns it was given. An answer that is
-    not the JSON asked for is asked for once more, and then an error, so that the job is retried.
+    Turns go to the model as escaped data that it is told not to obey. A model that obeys all the
+    same can only state short facts with provenance among the turns it was given. If an answer is
+    not the JSON asked for, the model is asked once more. A second such answer is an error, so that
+    the job is retried.
 
     Args:
       llm: Any ADK model, or the name of one for ADK's registry.
@@ -164,8 +165,8 @@ class FactExtractor:
             return read(text), usage
         except ModelError as exc:
             raise ModelError(
-                f"Model {self.model!r} answered twice what cannot be read: {exc}; use a model that "
-                "follows a JSON form, or allow it more output tokens.",
+                f"Model {self.model!r} answered twice in a form that cannot be read: {exc}; use a "
+                "model that follows a JSON form, or allow it more output tokens.",
                 usage,
             ) from exc
 
@@ -191,8 +192,8 @@ class FactExtractor:
             # google-genai and others name the HTTP status differently.
             status = getattr(exc, "status_code", None) or getattr(exc, "code", None)
             raise (ModelError if status in _REFUSALS else ModelUnavailable)(
-                f"Model {self.model!r} failed with {type(exc).__name__}; fix what its error, the "
-                "cause of this one, says.",
+                f"Model {self.model!r} failed with {type(exc).__name__}; fix the fault that its "
+                "error, the cause of this one, names.",
                 spent + Usage(calls=1),
             ) from exc
         usage = spent + _usage(response)

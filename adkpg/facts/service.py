@@ -262,8 +262,8 @@ class Facts:
         The extractor is asked session by session, outside of any transaction. Its answer about one
         is written in one transaction, which also marks the turns as read: no turn is read twice.
         After a failure they wait for longer and longer, and the report tells why. An extractor that
-        does not answer, or not within ``ADKPG_EXTRACTION_TIMEOUT_S``, is not asked for a while, for
-        nobody: the pause grows from a second to five minutes.
+        does not answer, or not within ``ADKPG_EXTRACTION_TIMEOUT_S``, is not asked for a while, by
+        any caller. The pause grows from a second to five minutes.
 
         Args:
           app_name: The app.
@@ -301,7 +301,7 @@ class Facts:
         return report
 
     async def extract_pending(self) -> ExtractionReport:
-        """Draws facts from everybody's turns that are due, as `extract` does; for a worker.
+        """Draws facts from all users' turns that are due, as `extract` does; for a worker.
 
         An extractor that does not answer ends it early.
 
@@ -335,8 +335,8 @@ class Facts:
           limit: Most facts, at least 1.
 
         Raises:
-          InvalidInput: `limit` is below 1 or above ``ADKPG_MAX_RESULTS``, or `topics` is no list of
-            texts.
+          InvalidInput: `limit` is below 1 or above ``ADKPG_MAX_RESULTS``, or `topics` is not a list
+            of texts.
         """
         require_rows(self._database.settings, "limit", limit)
         about = SearchFilters(topics=topics or ()).parameters.get("topics")
@@ -553,8 +553,8 @@ class Facts:
             raise
         except Exception as exc:
             raise ModelError(
-                f"{type(self._extractor).__name__} failed with {type(exc).__name__}; fix what its "
-                "error, the cause of this one, says."
+                f"{type(self._extractor).__name__} failed with {type(exc).__name__}; fix the "
+                "fault that its error, the cause of this one, names."
             ) from exc
 
 

@@ -145,7 +145,7 @@ def lock_memories(*, app_name: str, user_id: str, memory_ids: list[str]) -> Quer
 
 @_sql.query()
 def mark_extracted(*, app_name: str, user_id: str, memory_ids: list[str]) -> Query[Nothing]:
-    """Says that facts were drawn from turns, so that nobody reads them again."""
+    """Says that facts were drawn from turns, so that no extraction reads them again."""
 
 
 @_sql.query()
@@ -210,7 +210,7 @@ def switch(*, app_name: str, on: bool) -> Query[Nothing]:
 def queue_unread(
     *, app_name: str, after_user_id: str, after_position: int, limit: int
 ) -> Query[Queued]:
-    """Puts turns that nobody drew facts from into the queue, by place; nothing if it is off."""
+    """Puts turns that no facts were drawn from into the queue, by place; nothing if it is off."""
 
 
 @_sql.query()

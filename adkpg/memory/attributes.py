@@ -54,9 +54,10 @@ def read(
 ) -> Attributes:
     """Sorts metadata into attributes and the rest.
 
-    ``ttl`` (seconds, ``"3600s"`` as Vertex writes it, or a timedelta; from now on), ``expires_at``
-    and ``expire_time`` (a moment) are taken out. ``importance`` (a number) and ``topics`` (a list
-    of texts) stay in the metadata too, and are nothing special if they have another type.
+    The keys ``ttl``, ``expires_at`` and ``expire_time`` are taken out. A ``ttl`` counts from now
+    on: seconds, ``"3600s"`` as Vertex writes it, or a timedelta. The other two are moments.
+    ``importance`` (a number) and ``topics`` (a list of texts) stay in the metadata too, and are
+    nothing special if they have another type.
 
     Args:
       custom_metadata: As ADK hands it over.
@@ -90,7 +91,7 @@ def end(name: str, value: Any) -> datetime | None:
     if value is None:
         return None
     if isinstance(value, float) and math.isnan(value):
-        raise InvalidInput(f"{name}=nan is no moment; write ISO 8601, or Unix seconds.")
+        raise InvalidInput(f"{name}=nan is not a moment; write ISO 8601, or Unix seconds.")
     return moment(name, value)
 
 
@@ -109,7 +110,7 @@ def lifetime_s(ttl: object) -> float:
         seconds = float(written[1])
     if not seconds > 0:
         raise InvalidInput(
-            f"ttl={ttl!r} is no time to live; give seconds (3600, '3600s') or a timedelta."
+            f"ttl={ttl!r} is not a time to live; give seconds (3600, '3600s') or a timedelta."
         )
     return seconds
 
@@ -127,9 +128,9 @@ def require_topics(topics: object) -> None:
       InvalidInput: They are no list of texts.
     """
     if isinstance(topics, str):
-        raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
+        raise InvalidInput(f"topics={topics!r} is not a list of texts; write [{topics!r}].")
     if not isinstance(topics, Sequence) or not all(isinstance(topic, str) for topic in topics):
-        raise InvalidInput(f"topics={topics!r} is no list of texts.")
+        raise InvalidInput(f"topics={topics!r} is not a list of texts.")
 
 
 def weight(name: str, value: float) -> float:
@@ -143,7 +144,7 @@ def weight(name: str, value: float) -> float:
       InvalidInput: It is not.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidInput(f"{name}={value!r} is no number; give one from 0 to 1.")
+        raise InvalidInput(f"{name}={value!r} is not a number; give one from 0 to 1.")
     if not 0 <= value <= 1:
         raise InvalidInput(f"{name}={value} is not in [0, 1]; scale it.")
     return float(value) if value >= _LEAST else 0.0

@@ -39,7 +39,7 @@ _NOTHING_SAID = Attributes()
 
 @dataclass(frozen=True, kw_only=True)
 class Draft(Attributes):
-    """A memory to be written: but for ``ttl_s``, the columns that a writer gives.
+    """A memory to be written: the columns that a writer gives, and ``ttl_s``.
 
     Attributes:
       memory_id: The caller's id, or a new one.
@@ -124,7 +124,7 @@ def drafts_of_events(
     Args:
       events: In the order they were said.
       session_id: Where they were said.
-      custom_metadata: Of each of them; see `attributes.read` for the keys that mean something here.
+      custom_metadata: Each memory's; see `attributes.read` for the keys that mean something here.
       now: Unix time that a ``ttl`` counts from.
       policy: What is remembered, and in which words; None is all that was said.
 
@@ -194,7 +194,7 @@ def drafts_of_memories(
         known = entry if isinstance(entry, Memory) else Memory(content=entry.content)
         text = " ".join(filter(None, [text, *map(storable_text, known.artifacts)]))
         if not text:
-            raise InvalidInput("A memory without text cannot be recalled; give its content text.")
+            raise InvalidInput("A memory without text cannot be recalled; add text to its content.")
         common = dict(custom_metadata or {})
         common_id = common.pop("memory_id", None)
         memory_id = str(
@@ -339,10 +339,10 @@ def changed_draft(
             raise InvalidInput(f"text is {type(text).__name__}; give a str.")
         content = types.Content(role=content.role, parts=[types.Part(text=text)])
         if not text_of(content):
-            raise InvalidInput("A memory without text cannot be recalled; give its content text.")
+            raise InvalidInput("A memory without text cannot be recalled; add text to its content.")
         cleared = content if policy is None else policy.cleared(content, name=row["memory_id"])
         if cleared is None:
-            raise InvalidInput("The policy lets nothing of this text be remembered; give another.")
+            raise InvalidInput("The policy refuses this text; give another.")
         content = cleared
     named = {"topics": topics, "importance": importance, "expires_at": expires_at}
     said = {name: value for name, value in named.items() if value is not None}

@@ -46,8 +46,8 @@ class SearchFilters:
       authors: Said by any of these.
       session_ids: Said in any of these sessions.
       metadata: Contained in its custom metadata, nested values included (jsonb ``@>``).
-      kinds: Of any of these: turn, note, document, fact, summary.
-      topics: About any of these.
+      kinds: The memory's kind is one of these: turn, note, document, fact, summary.
+      topics: It has one of these topics.
 
     Raises:
       InvalidInput: A moment, kind or metadata cannot be read, or a condition has too many values.
@@ -65,11 +65,11 @@ class SearchFilters:
         for name in ("authors", "session_ids", "kinds", "topics"):
             value = getattr(self, name)
             if isinstance(value, str):
-                raise InvalidInput(f"{name}={value!r} is no list of texts; write [{value!r}].")
+                raise InvalidInput(f"{name}={value!r} is not a list of texts; write [{value!r}].")
             if not isinstance(value, Collection) or not all(
                 isinstance(each, str) for each in value
             ):
-                raise InvalidInput(f"{name}={value!r} is no list of texts.")
+                raise InvalidInput(f"{name}={value!r} is not a list of texts.")
             _require_few(name, len(value))
         if unknown := sorted(set(self.kinds) - set(KINDS)):
             raise InvalidInput(f"There is no kind {unknown[0]!r}; kinds are {', '.join(KINDS)}.")
@@ -102,7 +102,7 @@ class SearchFilters:
         if self.authors:
             parameters["authors"] = [records.storable_text(author) for author in self.authors]
         if self.session_ids:
-            # One that cannot be stored is nobody's, and no other is meant.
+            # An id that cannot be stored has no memories, and no other is meant.
             parameters["session_ids"] = [each for each in self.session_ids if storable(id=each)]
         if self.kinds:
             parameters["kinds"] = list(self.kinds)
@@ -150,7 +150,7 @@ def _require_few(name: str, values: int) -> None:
 
 def _moment(name: str, value: Any, zone: tzinfo) -> datetime:
     if isinstance(value, bool) or (isinstance(value, float) and math.isnan(value)):
-        raise InvalidInput(f"{name}={value!r} is no moment; give ISO 8601 or Unix seconds.")
+        raise InvalidInput(f"{name}={value!r} is not a moment; give ISO 8601 or Unix seconds.")
     return moment(name, value, zone)
 
 

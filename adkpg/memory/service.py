@@ -94,7 +94,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         nothing for ``ADKPG_DATABASE_URL``.
       embedder: What turns texts into vectors. None is ``ADKPG_EMBEDDER``: by default the offline
         one if ``adkpg[local]`` is installed, else words only, with one warning.
-      reranker: Orders the best hits of each search anew; see `adkpg.reranking`. None: nobody does.
+      reranker: Orders the best hits of each search anew; see `adkpg.reranking`. None: none does.
       **options: How searches answer unless they say otherwise: `SearchOptions` by name, and
         Vertex's ``similarity_top_k``.
 
@@ -421,7 +421,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
 
         row = await self._database.run.read(read, Subject(app_name, user, memories=True))
         if row is None and self._database.standby is not None:
-            # Whoever has its id may know it from another process, which stored it a moment ago.
+            # The caller may have its id from another process, which stored it a moment ago.
             row = await self._database.run.fetch_one(query)
         return None if row is None else records.memory(row)
 

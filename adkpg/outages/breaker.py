@@ -11,7 +11,7 @@ _LONGEST_PAUSE_S = 300.0
 
 
 class Breaker:
-    """A circuit breaker: a failure opens it, and while it is open nobody asks.
+    """A circuit breaker: a failure opens it, and while it is open no caller asks.
 
     After a pause one caller may ask, and the others as soon as there is an answer. Each failure
     doubles the pause, up to five minutes unless told otherwise; its last half is chance, so that
@@ -44,13 +44,13 @@ class Breaker:
         return self._cause
 
     def pause_s(self) -> float:
-        """Returns for how many seconds nobody asks; 0.0 if somebody may."""
+        """Returns for how many seconds no caller asks; 0.0 if one may."""
         if not self._open:
             return 0.0
         return max(0.0, self._asked_again_at - self._clock())
 
     def admit(self, answer_s: float) -> int | None:
-        """Returns a permit to ask; None while nobody may.
+        """Returns a permit to ask; None while no caller may.
 
         Args:
           answer_s: How long the answer may take. The first to ask after a pause is waited for so
@@ -116,7 +116,7 @@ class Breaker:
 class Breakers:
     """The breakers of a database's embedders and extractors: one for each object.
 
-    Whoever holds a breaker holds its object too, else another object may take its place.
+    The holder of a breaker holds its object too, else another object may take its place.
 
     Args:
       clock: As for `Breaker`.

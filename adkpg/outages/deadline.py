@@ -25,7 +25,7 @@ async def answer_within(call: Coroutine[Any, Any, AnswerT], timeout_s: float) ->
 
     Raises:
       Overdue: It took too long.
-      ConnectionAbortedError: It ended as cancelled, and nobody had cancelled it.
+      ConnectionAbortedError: It ended as cancelled, though no caller had cancelled it.
     """
     task = asyncio.create_task(call)
     try:
@@ -66,4 +66,4 @@ async def abandon(task: asyncio.Task[Any]) -> None:
 def _heard(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        task.exception()  # heard, so that nobody warns of it
+        task.exception()  # retrieved, so that asyncio does not warn of it

@@ -12,11 +12,11 @@ _LONGEST_SILENCE_S = 0.5
 class Health:
     """A breaker that also counts callers who give up, and what the log was told.
 
-    Callers that wait for less than an answer may take would never find out that a server hangs: it
-    has failed once they have waited for half a second in all since it answered last.
+    Callers that wait for less than an answer may take would never find out that a server hangs. So
+    it has failed once they have waited for half a second in all since it answered last.
 
     Args:
-      longest_pause_s: Of the breaker.
+      longest_pause_s: The breaker's.
       clock: Tells seconds that only grow.
     """
 

@@ -14,7 +14,7 @@ AnswerT = TypeVar("AnswerT")
 class Threads:
     """Runs each call in a thread of its own, which no one has to wait for.
 
-    The event loop's own threads are few, and a process waits for them before it ends: a call that
+    The event loop's own threads are few, and a process waits for them before it ends. A call that
     hangs in one of them would keep others, such as looking up a host's name, from running at all.
     """
 

@@ -62,22 +62,22 @@ class RememberPolicy:
 
     A `Database` has one, which holds on every way into memory: appends, `add_session_to_memory`,
     `add_events_to_memory`, ADK's memory endpoint, plugins, tools, notes and changed texts. Notes
-    and changed texts are somebody's own words for memory, so `redact` alone is asked about them.
-    Documents are not conversations, so no policy holds for them.
+    and changed texts were written for memory, so `redact` alone is asked about them. Documents are
+    not conversations, so no policy holds for them.
 
     Whatever the options, these never do: partial events, thoughts, calls and answers of tools,
     code and its output, files' bytes, and ADK's own requests for credentials and confirmations.
 
     A hook that raises, or answers with something else than it should, fails closed: nothing of
-    that event is remembered, and an error that names the event, the hook's exception type and its
-    place, but no text, goes to the log. The event itself is stored as without a policy: the
+    that event is remembered. An error in the log names the event, the hook's exception type and its
+    place, but no text. The event itself is stored as without a policy: the
     conversation does not depend on the hook.
 
     Attributes:
       select: Whose text is remembered, of the events with text; default the user's and final
         answers' (`spoken`). ``lambda event: True`` adds what agents say between tool calls.
-      authors: Of whom alone; empty means everybody. The user's author is ``user``, an agent's is
-        its name.
+      authors: Remembers only what these have said; empty means all. The user's author is ``user``,
+        an agent's is its name.
       redact: Given a text, as it would be stored, once; returns it, or another text to store
         instead, or None to remember nothing of it. An empty text is remembered as no text. Called
         where the text is stored, so it must be quick and must not block; a long text is given to

@@ -95,8 +95,8 @@ def redact_secrets(text: str) -> str:
     """Returns a text without the secrets that are told by their form; ``[redacted]`` stands there.
 
     Private keys in PEM, tokens (JWT, bearer, and those that begin as their issuer's do: ``sk-``,
-    ``AKIA``, ``ghp_`` …), numbers of cards and IBANs (whose check digits are right), passwords in
-    URLs, and what follows the name of a password, PIN, key or token in some 30 languages:
+    ``AKIA``, ``ghp_`` …), numbers of cards and IBANs (whose check digits are right), and passwords
+    in URLs. Also the word after the name of a password, PIN, key or token in some 30 languages:
     ``password: …``, ``"api_key": "…"``, ``Mein Passwort ist hunter2``. In a sentence without a
     colon it must hold a digit: no form tells that a word is a password.
 

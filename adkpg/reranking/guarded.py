@@ -18,7 +18,7 @@ class GuardedReranker:
 
     Args:
       reranker: Any.
-      breakers: Of those who share the reranker.
+      breakers: Shared by all users of the reranker.
       timeout_s: How long a search waits for it.
     """
 

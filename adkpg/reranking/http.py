@@ -11,7 +11,7 @@ from adkpg.embedding.embedder import well_formed
 from adkpg.errors import ConfigurationError, ModelError
 
 MAX_PASSAGE_BYTES = 8_000
-"""Of each passage and question, so much of its UTF-8 is sent; models read less."""
+"""How many bytes of each passage and question are sent, as UTF-8; models read less."""
 
 _ANSWER_BYTES = 64_000
 # Some services send the passages back, in which a letter of three bytes may be escaped by six.
@@ -61,7 +61,7 @@ class Service:
 
         Raises:
           httpx.HTTPError: There was no answer, or a refusal.
-          ModelError: The answer is no JSON, or too long.
+          ModelError: The answer is not JSON, or too long.
         """
         client = await self._clients.get()
         asked = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

@@ -20,8 +20,8 @@ class OnnxReranker:
     """A cross-encoder as an ONNX file, with its ``tokenizer.json``; needs ``adkpg[local]``.
 
     Loaded at first use, once; it runs in threads of its own, so the event loop is never blocked and
-    a search that gives up waits for nothing. Of a model with one output a passage's score is its
-    sigmoid, of one with two the second's share (softmax).
+    a search that gives up waits for nothing. If the model has one output, a passage's score is its
+    sigmoid; if it has two, the second's share (softmax).
 
     Attributes:
       model: The folder's or file's name.
@@ -40,7 +40,7 @@ class OnnxReranker:
         Args:
           path: A folder with ``model.onnx`` (or ``onnx/model.onnx``) and ``tokenizer.json``, as
             models are exported; or the model file, with the tokenizer beside it.
-          max_tokens: Of question and passage together, so many are read, 8 or more.
+          max_tokens: How many tokens of question and passage together are read, 8 or more.
           batch_size: Pairs a run, 1 or more; between two a search that gave up ends the rest.
           threads: Threads that one run may use; None is one for each core.
 

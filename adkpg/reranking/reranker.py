@@ -39,8 +39,8 @@ def require_reranker(given: object) -> None:
     """
     if isinstance(given, type) or not isinstance(given, Reranker):
         raise ConfigurationError(
-            f"{given!r} is no reranker; give an object with a model and an async method scores, "
-            "such as adkpg.reranking.TEIReranker()."
+            f"{given!r} is not a reranker; give an object with a model and an async method "
+            "scores, such as adkpg.reranking.TEIReranker()."
         )
 
 
@@ -65,7 +65,7 @@ def checked(scores: Iterable[float], *, count: int, model: str) -> list[float]:
     """
     try:
         if isinstance(scores, str | bytes):
-            raise TypeError("a text is no list of scores")
+            raise TypeError("a text is not a list of scores")
         numbers = [_number(score) for score in scores]
     except (TypeError, ValueError, OverflowError) as exc:
         raise ModelError(
@@ -79,14 +79,14 @@ def checked(scores: Iterable[float], *, count: int, model: str) -> list[float]:
         )
     if not all(map(math.isfinite, numbers)):
         raise ModelError(
-            f"Reranker {model!r} returned a score that is no finite number; check the model."
+            f"Reranker {model!r} returned a score that is not a finite number; check the model."
         )
     return numbers
 
 
 def _number(score: float) -> float:
     if isinstance(score, str | bytes):
-        raise TypeError("a text is no score")
+        raise TypeError("a text is not a score")
     return float(score)
 
 
@@ -112,6 +112,6 @@ def failures_of(model: str) -> Iterator[None]:
                 "its quota, and the network: its error is the cause of this one."
             ) from exc
         raise ModelError(
-            f"Reranker {model!r} failed with {what}; fix what its error, the cause of this one, "
-            "says."
+            f"Reranker {model!r} failed with {what}; fix the fault that its error, the cause of "
+            "this one, names."
         ) from exc

@@ -1,4 +1,4 @@
-"""SharedEvents: events that were read once, for whoever reads their session again."""
+"""SharedEvents: events that were read once, for later readers of their session."""
 
 import threading
 from collections import OrderedDict
@@ -24,8 +24,8 @@ class Prefix:
     """All events of a session up to a revision, which never change while they are stored.
 
     Attributes:
-      incarnation: Of the session; one created again under the same id has another.
-      revision: Of the session when they were read; the seq of the last event.
+      incarnation: The session's; one created again under the same id has another.
+      revision: The session's when they were read; the seq of the last event.
       token: The last event's; an event of the same number in another history has another.
       events: In append order; never empty.
       size: An estimate, in bytes.
@@ -54,9 +54,9 @@ def again(key: Key, prefix: Prefix | None) -> Query[StoredSessionAgain]:
 class SharedEvents:
     """The events of the sessions that were read last, up to a size.
 
-    They are shared by all who read them: whoever changed one would change it for the others. What
-    is kept may be out of date; the statement that reads the rest tells. Safe to use from many
-    tasks, event loops and threads.
+    All readers share them: a reader that changed one would change it for the others. The events
+    kept may be out of date; the statement that reads the rest tells. Safe to use from many tasks,
+    event loops and threads.
 
     Args:
       max_bytes: Estimated size, at least 0; the session unused for longest goes first, and one
@@ -85,7 +85,7 @@ class SharedEvents:
 
         Args:
           key: App, user and session.
-          row: Of `reading_statements.select_session_again`.
+          row: From `reading_statements.select_session_again`.
           before: The events that the reader had already; None if the new ones are all.
           new: The events of the row, and those that it had no room for.
         """

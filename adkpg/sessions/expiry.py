@@ -18,7 +18,7 @@ class Expiry:
 
     Attributes:
       ttl: So long after each append, and after its creation; None if none renews it.
-      expires_at: From then on nobody sees it; None if that is the ttl's to say, or never.
+      expires_at: From then on no caller sees it; None if that is the ttl's to say, or never.
     """
 
     ttl: timedelta | None = None
@@ -46,7 +46,9 @@ def expiry(
         return Expiry()
     expires_at = moment("expire_time", expire_time)
     if isinstance(expire_time, float) and not math.isfinite(expire_time):
-        raise InvalidInput(f"expire_time={expire_time!r} is no time; write 2026-01-31T12:00:00Z.")
+        raise InvalidInput(
+            f"expire_time={expire_time!r} is not a time; write 2026-01-31T12:00:00Z."
+        )
     if expires_at <= datetime.fromtimestamp(now, UTC):
         raise InvalidInput(f"expire_time={expire_time!r} is over already; give a later one.")
     return Expiry(expires_at=expires_at)
@@ -63,7 +65,7 @@ def _span(ttl: str | float | timedelta) -> timedelta:
         seconds = float(ttl)
     if not 0 < seconds <= _LONGEST.total_seconds():
         raise InvalidInput(
-            f"ttl={ttl!r} is no time to live of up to 100 years; write '7200s', or a number of "
+            f"ttl={ttl!r} is not a time to live of up to 100 years; write '7200s', or a number of "
             "seconds above 0."
         )
     return timedelta(seconds=seconds)

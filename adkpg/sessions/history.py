@@ -66,7 +66,7 @@ async def read(
     Args:
       source: Where.
       place: The session.
-      row: Of `select_session`, or what reads as it does.
+      row: From `select_session`, or from a statement that reads as it does.
       after: As the row was asked for.
     """
     history, page = History(), row

@@ -47,12 +47,12 @@ def begin(
     lease_s: float,
     unrenewed: datetime | None,
 ) -> Query[Begun]:
-    """Takes the session if it is free and nobody waits for longer; else waits in line.
+    """Takes the session if it is free and no caller waits for longer; else waits in line.
 
     It is free, too, if the lease that ends at `unrenewed` was not renewed since.
 
-    Whoever asks again with the same holder has it still. Nothing is taken if an invocation with the
-    key, where one is given, has finished. No row if the session does not exist.
+    A caller that asks again with the same holder has it still. Nothing is taken if an invocation
+    with the key, where one is given, has finished. No row if the session does not exist.
     """
 
 

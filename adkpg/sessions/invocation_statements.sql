@@ -34,7 +34,7 @@ taken AS (
     invocation_lease_s = :lease_s
   FROM before
   WHERE s.app_name = :app_name AND s.user_id = :user_id AND s.session_id = :session_id
-    -- Whoever was waited for may have finished this key, which the snapshot cannot show.
+    -- The caller that was waited for may have finished this key, which the snapshot cannot show.
     AND s.invocation_holder IS NOT DISTINCT FROM before.invocation_holder
     AND s.invocation_expires_at IS NOT DISTINCT FROM before.invocation_expires_at
     AND (

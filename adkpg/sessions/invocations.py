@@ -68,7 +68,7 @@ class Invocation:
 
         Raises:
           ConfigurationError: The invocation with this key has finished already.
-          InvalidInput: It is no JSON, or too large.
+          InvalidInput: It is not JSON, or too large.
         """
         if self.done:
             raise ConfigurationError(
@@ -84,7 +84,7 @@ class Invocation:
         if len(text) > LARGEST_RESULT:
             raise InvalidInput(
                 f"The result has {len(text)} characters of JSON, more than {LARGEST_RESULT}; "
-                "store it elsewhere and give what finds it."
+                "store it elsewhere and give a reference to it."
             )
         self.result, self._text = jsontext.mended(result), text
 
@@ -161,8 +161,9 @@ class Lease:
     async def begin(self, timeout_s: float | None) -> statements.Begun:
         """Waits for its turn, asking again after pauses; a cancelled one leaves the line.
 
-        It has its turn when the session is free, or its holder gives no sign of life for as long
-        as that one's lease: by the server's clock, or, should that go back, by one's own.
+        It has its turn when the session is free, or when its holder gives no sign of life for as
+        long as the holder's lease. The server's clock decides or, should that go back, this
+        process's own.
 
         Args:
           timeout_s: Longest wait, in seconds; None is ``ADKPG_INVOCATION_TIMEOUT_S``.

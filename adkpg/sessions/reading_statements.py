@@ -106,8 +106,8 @@ def select_session_again(
     """Reads a session like `select_session`, but only the events that the caller lacks.
 
     The caller has so many up to a revision, or none. It has them still, and ``had`` is true, if the
-    session is the same incarnation, the event of that revision has the same token (a restored
-    database or a standby may have another history), and none of those events was deleted. Else
+    session is the same incarnation, the event of that revision has the same token, and none of
+    those events was deleted. (A restored database or a standby may have another history.) Else
     ``had`` is not true and ``payloads`` are all events.
     """
 

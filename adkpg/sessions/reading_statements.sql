@@ -203,7 +203,8 @@ CROSS JOIN LATERAL (
 WHERE s.app_name = :app_name AND s.user_id = :user_id AND s.session_id = :session_id
   AND (s.expires_at IS NULL OR s.expires_at > now())
   AND s.incarnation = :incarnation::uuid AND s.revision >= :revision
-  -- The event of that revision has its token still; one that was deleted since contradicts nobody.
+  -- The event of that revision has its token still; one that was deleted since contradicts no
+  -- reader.
   AND ((
     SELECT CASE WHEN e.seq = :revision THEN e.revision_token END
     FROM {schema}.events AS e

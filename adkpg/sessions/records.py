@@ -22,7 +22,7 @@ class Marker:
     As text, ``incarnation:revision:token``, it is the Session's ``_storage_update_marker``.
 
     Attributes:
-      incarnation: Of the session; one created again under the same id has another.
+      incarnation: The session's; one created again under the same id has another.
       revision: How many events were ever appended.
       token: The last event's, since the number of a revision may come again: storage goes back when
         an asynchronous standby takes over. None before the first event.

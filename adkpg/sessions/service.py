@@ -106,8 +106,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         its words immediately; a worker, or the memory service at its next ingest, adds vectors.
         None does what the Database itself was told; with False this service's appends remember
         nothing, whatever that was.
-      shared_events_mb: Megabytes of events that are kept in this process, for whoever reads their
-        session again; estimated at 6 kB for each event, and its text. Sessions then share their
+      shared_events_mb: Megabytes of events that are kept in this process, for the next reader of
+        their session; estimated at 6 kB for each event, and its text. Sessions then share their
         event objects: never change one that `get_session` returned. 0 keeps and shares nothing.
       **engine_options: With a URL, as for ADK's service: passed to `create_async_engine`, except
         for `Database`'s own ``password``, ``settings`` and ``auto_upgrade``.
@@ -180,7 +180,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           ttl: How long it lives after its creation, and after each append: ``"7200s"``, a number
             of seconds, or a timedelta. None: forever.
           expire_time: When it ends, whatever is appended: ISO 8601, a datetime, or Unix seconds.
-            From its end on nobody sees it, its id is free, and a worker deletes it.
+            From its end on no caller sees it, its id is free, and a worker deletes it.
 
         Returns:
           The session with the merged state, equal to what `get_session` returns.
@@ -630,7 +630,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         server tells of them at once (LISTEN), on one connection of each event loop beside its pool.
         Where that cannot be had, behind a pooler in transaction mode without
         ``ADKPG_DIRECT_URL``, or with an engine of your own, it is asked at intervals; it is now and
-        then in any case. Appends to sessions that nobody watches tell nothing.
+        then in any case. Appends to sessions without a watcher tell nothing.
 
         Args:
           session_id: Stripped of surrounding whitespace.
@@ -1077,7 +1077,7 @@ def _session(app_name: str, row: Any, events: list[Event]) -> Session:
 def _set_back(session: Session) -> StaleSession:
     return StaleSession(
         f"Session {session.id} went back in storage: a failover or a restored backup lost events "
-        "that this Session object holds; load it again, and repeat what is missing."
+        "that this Session object holds; load it again, and repeat the missing appends."
     )
 
 

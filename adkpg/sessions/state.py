@@ -38,7 +38,7 @@ def split(delta: Mapping[str, Any] | None) -> Delta:
         return Delta(None, None, None)
     for key in delta:
         if not isinstance(key, str):
-            raise InvalidInput(f"State key {key!r} is no string; use str({key!r}).")
+            raise InvalidInput(f"State key {key!r} is not a string; use str({key!r}).")
     return Delta(*(write_state(scope) if scope else None for scope in parted(delta)))
 
 
@@ -47,7 +47,7 @@ def parted(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Returns the session's own keys, the app's and the user's, without prefixes.
 
-    Temporary ones are nobody's.
+    Temporary keys are in none of them.
     """
     own: dict[str, Any] = {}
     app: dict[str, Any] = {}
@@ -73,8 +73,8 @@ def require_own(delta: Delta, settings: Settings) -> None:
         return
     if writers == "app" or settings.row_level_security:
         raise InvalidInput(
-            "All users of the app read its app: keys, and ADKPG_APP_STATE_WRITERS lets the app "
-            "alone write them; set them by update_state(app_name=...) without a user, within "
+            "ADKPG_APP_STATE_WRITERS lets only the app itself write app: keys, because all its "
+            "users read them; set them by update_state(app_name=...) without a user, within "
             "scope(user_id=None) if row-level security is on, or set "
             "ADKPG_APP_STATE_WRITERS=users."
         )

@@ -119,7 +119,7 @@ def await_append(*, app_name: str, user_id: str, session_id: str) -> Query[Nothi
     """Returns when an append to a session that is being committed has ended.
 
     While a commit waits for a synchronous standby the primary does not show it, and other standbys
-    may: whoever was answered there knows more than the primary says.
+    may: a caller that was answered there knows more than the primary says.
     """
 
 

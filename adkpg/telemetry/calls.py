@@ -25,10 +25,10 @@ _OPEN: ContextVar["_Open | None"] = ContextVar("adkpg_call", default=None)
 
 @dataclass(frozen=True)
 class Call:
-    """What a public call is, to whoever watches.
+    """What a public call is, to traces and metrics.
 
     Attributes:
-      operation: Of the conventions for memory; None: a call on a database.
+      operation: As the conventions for memory name it; None: a call on a database.
       table: The main one, of a call on a database.
     """
 
@@ -92,7 +92,7 @@ class _Open:
     """A call that is being made.
 
     Attributes:
-      attributes: Of the metrics: where it goes, and what it is.
+      attributes: The metrics': where it goes, and what it is.
       span: Its span.
       stored: The memories that it stores, where its result does not say so.
     """
@@ -273,7 +273,7 @@ def accepts(stored: Sequence[Stored]) -> None:
 
 
 def is_open() -> bool:
-    """Whether a call is being made that somebody watches."""
+    """Whether a call is being made that a trace or metric observes."""
     return _OPEN.get() is not None
 
 

@@ -79,7 +79,7 @@ def listened_to() -> bool:
     """Whether spans or metrics go anywhere: asked by every call, so it costs next to nothing.
 
     The API's own getters read the environment each time, which takes 2 % of an append. Where these
-    names are gone, somebody may listen.
+    names are gone, an exporter may listen.
     """
     return (
         _TRACE.get("_TRACER_PROVIDER", _UNKNOWN) is not None

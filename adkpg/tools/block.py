@@ -1,6 +1,6 @@
 """The block of a prompt that holds recalled memories. Pure.
 
-Remembered text was written by anybody who spoke, so it is data to the model and never markup: each
+Any speaker may have written remembered text, so it is data to the model and never markup. Each
 memory is one line, in which nothing can end the block, begin another or look like a heading.
 """
 

@@ -52,7 +52,7 @@ _STANDING = ("instruction", "preference")
 
 
 class Asking(Protocol):
-    """Who asks: a ``ToolContext``, or whoever stands in for one."""
+    """Who asks: a ``ToolContext``, or an object that stands in for one."""
 
     @property
     def session(self) -> Session:
@@ -70,9 +70,9 @@ TimeZone = str | tzinfo | Callable[[ToolContext], str | tzinfo | None]
 class LoadMemoryTool(MemoryTool):
     """The tool ``load_memory``: the model asks memory, by time, author and session if it likes.
 
-    In place of ADK's ``load_memory``. The answer is ``{"memories": [...]}``, best first, each with
-    its ``text`` and, as far as the service knows them, ``id``, ``timestamp``, ``author``,
-    ``session_id`` and ``artifacts`` (names and versions): what a model reads, and no more. The
+    In place of ADK's ``load_memory``. The answer is ``{"memories": [...]}``, best first, and has
+    only what a model reads. Each memory has its ``text`` and, as far as the service knows them,
+    ``id``, ``timestamp``, ``author``, ``session_id`` and ``artifacts`` (names and versions). The
     running invocation is left out. With ``gather`` the model collects all that is about the query,
     in order of time, from adkpg's own service. Values that cannot work are answered with
     ``{"error": ...}``, which the model can read and correct; so are times, authors and sessions if
@@ -195,8 +195,8 @@ class PreloadMemoryTool(BaseTool):
     """Gives the model what memory has about the user's message; the model does not call it.
 
     In place of ADK's ``preload_memory``. It searches once per turn, however many requests the turn
-    sends to models and however many agents share the tool, and adds a block to each of them:
-    the heading ``Relevant prior context:``, a notice that what follows is data, and one bullet per
+    sends to models and however many agents share the tool. It adds a block to each of them: the
+    heading ``Relevant prior context:``, a notice that what follows is data, and one bullet per
     memory between tags that no remembered text can close. The block is in no session.
 
     Adds nothing without a memory service, without text of the user, or without hits. If the search
@@ -352,8 +352,8 @@ async def preloaded(
 ) -> Preloaded:
     """Returns what ``preload_memory`` would have put before a turn of the past.
 
-    As the tool does with the same options, from what is remembered now and was said before the
-    turn: what has been deleted, changed or has expired since is not as it was then.
+    As the tool does with the same options, from the memories of what was said before the turn. The
+    memories are as they are now, not as they were then.
 
     Args:
       memory: The agents' service.

@@ -120,7 +120,7 @@ def earlier(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError) as exc:
         raise SystemExit(f"{path} cannot be read ({exc}); name what --json wrote.") from exc
     if not isinstance(kept, dict):
-        raise SystemExit(f"{path} is no earlier run; name what --json wrote.")
+        raise SystemExit(f"{path} is not an earlier run; name what --json wrote.")
     return kept
 
 

@@ -69,7 +69,7 @@ async def test_parts_may_be_given_as_json(files: DatabaseArtifactService) -> Non
         **PLACE, artifact={"inlineData": {"mimeType": "image/png", "data": "AAEC"}}
     )
     assert await loaded(files, **PLACE) == b"\x00\x01\x02"
-    with pytest.raises(InvalidArtifact, match=r"no types\.Part"):
+    with pytest.raises(InvalidArtifact, match=r"not a types\.Part"):
         await files.save_artifact(**PLACE, artifact={"inlineData": 7})
 
 
@@ -213,7 +213,7 @@ async def test_what_a_rewind_saves_loads_as_none_and_stays_a_version(
         ({"app_name": "../x"}, "traversal"),
         ({"session_id": "a/users/b"}, "reserved"),
         ({"artifact": types.Part(inline_data=types.Blob(mime_type="a/b"))}, "has no data"),
-        ({"artifact": types.Part()}, "no kind that can be saved"),
+        ({"artifact": types.Part()}, "of this kind cannot be saved"),
         ({"custom_metadata": {"a": {1: object()}, 2: 3}}, "custom_metadata"),
     ],
 )

@@ -182,7 +182,7 @@ async def test_a_forgetful_copy_says_what_it_left(
 
 
 def _require_refusal(exc: ArtifactStoreError) -> bool:
-    assert "kept by another database" in str(exc)
+    assert "belongs to another database" in str(exc)
     return False
 
 

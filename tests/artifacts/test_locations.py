@@ -110,7 +110,7 @@ async def test_a_row_that_is_stored_already_reads_and_removes_nothing(
     await connection.execute(
         "UPDATE artifacts SET location = $1 WHERE user_id = 'mallory'", locations[named]
     )
-    with pytest.raises(ArtifactStoreError, match="no object of its own"):
+    with pytest.raises(ArtifactStoreError, match="not its own object"):
         await files.load_artifact(**MALLORY)
     if erased_by == "forget":
         await forget(database, **SCOPE)

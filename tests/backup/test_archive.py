@@ -94,7 +94,7 @@ def test_a_script_is_passed_on_but_for_what_is_there_or_unknown() -> None:
     ("coordinator", "said"),
     [
         (True, r"has tables in the schema adkpg that Citus distributes"),
-        (False, r"is a worker's of a Citus cluster"),
+        (False, r"is on a worker of a Citus cluster"),
     ],
 )
 async def test_nothing_is_restored_onto_the_nodes_of_a_cluster(

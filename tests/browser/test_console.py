@@ -133,7 +133,7 @@ async def test_the_file_that_is_opened_lets_in_and_steps_from_elsewhere_stay_in(
         await expect(page).to_have_title(re.compile("Audit"))
         await page.goto(elsewhere.as_uri())
         await page.get_by_text("send").click()
-        await expect(page.locator("body")).to_contain_text("came from another site")
+        await expect(page.locator("body")).to_contain_text("Another site sent the form")
         await page.goto(f"{address}/")
         await expect(page).to_have_title(re.compile("Overview"))
 

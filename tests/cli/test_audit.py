@@ -54,7 +54,7 @@ def test_changes_are_listed_newest_first_of_all_an_app_or_a_user(adkpg: Adkpg) -
     assert listed(adkpg, "--user", "ana") == [bank, first]
     assert listed(adkpg, "--app", "shop", "--app-wide") == [own]
     assert listed(adkpg, "--app", "nobody's") == []
-    assert adkpg("audit", "--app", "nobody's").out == "No such change is noted.\n"
+    assert adkpg("audit", "--app", "nobody's").out == "The audit has no such change.\n"
 
 
 def test_a_page_is_a_table_and_names_the_next(adkpg: Adkpg) -> None:

@@ -262,7 +262,7 @@ def test_what_others_have_in_the_schema_is_left_alone(
     assert 'their "customers' not in {**answer["drops"], **answer["rows"]}
     assert len(asyncio.run(fetch(empty, f"SELECT f() FROM {theirs}"))) == 2
     refused = adkpg("backup", str(file), "--yes")
-    assert "remove what was added to the schema" in refused.err
+    assert "remove these objects from the schema" in refused.err
     asyncio.run(
         execute(
             empty,
@@ -270,7 +270,7 @@ def test_what_others_have_in_the_schema_is_left_alone(
             "ALTER TABLE public.audit ADD COLUMN x far.away",
         )
     )
-    assert "remove what was added to the schema" in adkpg("backup", str(file), "--yes").err
+    assert "remove these objects from the schema" in adkpg("backup", str(file), "--yes").err
 
 
 def test_nothing_is_restored_where_not_every_text_can_be_kept(

@@ -26,7 +26,7 @@ def test_each_check_is_one_line_and_a_failure_ends_with_1(adkpg: Adkpg, database
     assert outcome.code == 1
     # The server of the tests keeps nothing through a crash, either.
     assert outcome.err == (
-        "Error: Not all is well with settings, indexes; do what the report says.\n"
+        "Error: Not all is well with settings, indexes; run the commands that the report names.\n"
     )
     lines = outcome.out.splitlines()
     said = [line.split()[:2] for line in lines if not line.startswith(" ")]

@@ -229,7 +229,7 @@ def test_prune_shows_first_and_erases_with_yes(adkpg: Adkpg, lived: str) -> None
     assert rows(lived, "bob", "other")["memories"] == before["memories"]
 
     done = adkpg(*options, "--yes")
-    assert (done.code, done.out) == (0, "No memory is to go.\n")
+    assert (done.code, done.out) == (0, "There is no memory to erase.\n")
 
 
 def test_prune_takes_every_rule(adkpg: Adkpg, lived: str) -> None:

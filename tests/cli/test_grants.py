@@ -55,7 +55,7 @@ def test_commands_are_an_operators_and_need_the_role_for_work(adkpg: Adkpg, guar
     assert "s" in outcome.out.split()
     refused = adkpg(*asked, guarded.url("serve"))
     assert (refused.code, refused.out) == (1, "")
-    assert "`adkpg db grants` prints what each role needs" in refused.err
+    assert "`adkpg db grants` prints the rights that each role needs" in refused.err
     assert refused.err.count("\n") == 1
     forgotten = adkpg(
         "forget", "--app", "app", "--user", "user", "--yes", "--database-url", guarded.url("work")

@@ -129,7 +129,7 @@ def test_without_models_the_list_says_so(adkpg: Adkpg, database_url: str) -> Non
         (":new", "cannot be imported"),
         ("tests.models.nowhere:new", "cannot be imported"),
         ("tests.fakes.named_embedders:nothing", "cannot be imported"),
-        ("tests.fakes.named_embedders:number", "is no embedder but int"),
+        ("tests.fakes.named_embedders:number", "is not an embedder but int"),
     ],
 )
 def test_what_names_no_embedder_is_a_sentence(adkpg: Adkpg, name: str, said: str) -> None:

@@ -216,7 +216,7 @@ def test_prune_shows_first(adkpg: Adkpg, stored: str) -> None:
     gone = adkpg(*asked, "--yes")
     assert "SESSIONS" in gone.out
     assert "Removed." in gone.out
-    assert "No session is to go." in adkpg(*asked, "--yes").out
+    assert "There is no session to delete." in adkpg(*asked, "--yes").out
     wrong = adkpg("sessions", "prune", "--all-apps", "--all-users", "--events-only", "--yes")
     assert (wrong.code, wrong.out) == (2, "")
     assert "older_than" in wrong.err

@@ -45,7 +45,7 @@ async def test_dead_letters_have_their_error_and_are_retried(
     assert await dead(connection) == ["one", "three"]
     await browser.post("/operations/retry-all", form_token=form, app="app", work="embed")
     assert await dead(connection) == []
-    assert "None: nothing was given up" in await browser.text("/operations")
+    assert "No job was given up" in await browser.text("/operations")
     actions = [each.action for each in (await Audit(database).entries()).items]
     assert actions == ["retry_all", "retry", "retry"]
     wrong = await browser.post("/operations/retry", form_token=form, app="a", work="x", memory="m")

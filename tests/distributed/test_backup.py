@@ -83,7 +83,10 @@ async def test_nothing_is_restored_onto_distributed_tables(
     file = tmp_path / "backup"
     await DatabaseSessionService(database).create_session(**USER, session_id="s")
     archive = await back_up(database, file, progress=nothing)
-    for url, said in ((nodes[0], "that Citus distributes"), (nodes[1], "is a worker's of a Citus")):
+    for url, said in (
+        (nodes[0], "that Citus distributes"),
+        (nodes[1], "is on a worker of a Citus"),
+    ):
         async with Database(url) as target:
             with pytest.raises(ConfigurationError, match=rf"{said}.*: adkpg db distribute$"):
                 await restore(target, archive, progress=nothing)

@@ -165,7 +165,7 @@ async def test_a_search_answers_from_the_users_own_memories_while_the_apps_node_
                     assert turn in {hit.memory.id for hit in hits}
                     assert page not in {hit.memory.id for hit in hits}
                     assert all(hit.reason.own_alone for hit in hits)
-                assert "without what app 'app' knows" in caplog.text
+                assert "without the memories that app 'app' shares" in caplog.text
                 measured = Memory(memory, "app", overrides={"mode": mode})
                 recalled = await measured.ask(place["user_id"], Question("a kitten"))
                 assert recalled.own_alone

@@ -63,8 +63,11 @@ def test_a_module_in_the_working_directory_is_found(
         ("nowhere:new", "cannot be imported"),
         (":new", "cannot be imported"),
         ("tests.fakes.named_embedders:nothing", "cannot be imported"),
-        ("tests.fakes.named_embedders:number", "is no embedder but int"),
-        ("tests.fakes.named_embedders:failing", "makes nothing .*RuntimeError: broken"),
+        ("tests.fakes.named_embedders:number", "is not an embedder but int"),
+        (
+            "tests.fakes.named_embedders:failing",
+            "fails when it is called without arguments .*RuntimeError: broken",
+        ),
     ],
 )
 def test_what_names_none_is_a_sentence(name: str, said: str) -> None:

@@ -136,7 +136,7 @@ def test_a_folder_of_beams_chats_is_one_data_set(tmp_path: Path) -> None:
         (BEAM_CHAT, {"abstention": [{"answer": 1}]}, "no text"),
         (BEAM_CHAT, [1], "object of abilities"),
         ([BEAM_CHAT[1] | {"time_anchor": "soon"}], BEAM_QUESTIONS, "March-15-2024"),
-        ([], BEAM_QUESTIONS, "no chat"),
+        ([], BEAM_QUESTIONS, "not a chat"),
     ],
 )
 def test_a_malformed_chat_of_beams_is_a_sentence(
@@ -289,11 +289,11 @@ def test_questions_alone() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({}, "no data set"),
-        ([], "no data set"),
-        ([1], "no data set"),
-        ("text", "no data set"),
-        ([{"qa": []}], "no data set"),
+        ({}, "not a data set"),
+        ([], "not a data set"),
+        ([1], "not a data set"),
+        ("text", "not a data set"),
+        ([{"qa": []}], "not a data set"),
         ([{"conversation": {}, "qa": [{}]}], "question"),
         ([{"conversation": []}], "conversation"),
         (locomo(session_1=[{"text": "nobody"}]), "dia_id"),
@@ -330,7 +330,7 @@ def test_a_file_in_another_encoding_is_told_apart(tmp_path: Path, encoding: str)
     asked = json.dumps([{"q": "Où est Zoë?", "contains": "café"}], ensure_ascii=False)
     path.write_bytes(asked.encode(encoding))
     with pytest.raises(
-        InvalidInput, match=r"talks\.json is no text in UTF-8 .*; save it as UTF-8\."
+        InvalidInput, match=r"talks\.json is not text in UTF-8 .*; save it as UTF-8\."
     ):
         read(path)
     path.write_bytes('[{"q": "Where?", "contains": "here"}]'.encode(encoding))

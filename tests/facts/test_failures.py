@@ -133,7 +133,8 @@ async def test_an_extractor_with_a_bug_fails_its_turns_only(
     await remember(memory, 1, FIRST)
     report = await facts.extract(**USER)
     assert report.errors == (
-        "Meanwhile failed with OutOfOrder; fix what its error, the cause of this one, says.",
+        "Meanwhile failed with OutOfOrder; fix the fault that its error, the cause of this one, "
+        "names.",
     )
     assert await waiting(connection) == 1
 

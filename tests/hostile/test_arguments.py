@@ -51,7 +51,7 @@ HOSTILE: dict[str, tuple[object, ...]] = {
 NEVER_STORED = {"batches", "max_memories", "timeout_s"}
 """Arguments that a call counts by. Of one that is bool it asks the truth."""
 
-OF_THE_SERVER = ("Postgres refused a", "Postgres cannot store a value")
+OF_THE_SERVER = ("Postgres refused a", "Postgres cannot store one of the values")
 """What is said of a value that nobody looked at before it was sent."""
 
 ELSEWHERE = {

@@ -308,7 +308,7 @@ async def test_standbys_that_cannot_be_read_are_seen(pair: Pair) -> None:
     await pair.standby.promote()
     async with Database(one, read_url=pair.standby.url_of("one")) as database:
         found = await find(database, "replica")
-        assert (found.status, "follows nobody" in found.detail) == ("failure", True)
+        assert (found.status, "follows no primary" in found.detail) == ("failure", True)
 
 
 async def test_a_server_that_goes_away_meanwhile_is_no_finding(database_url: str) -> None:

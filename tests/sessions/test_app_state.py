@@ -88,7 +88,7 @@ async def test_a_deployment_lets_the_app_alone_write(
     alone = Settings(app_state_writers="app")
     async with Database(database_url, settings=alone) as database:
         service = DatabaseSessionService(database)
-        with pytest.raises(InvalidInput, match="ADKPG_APP_STATE_WRITERS lets the app alone"):
+        with pytest.raises(InvalidInput, match="ADKPG_APP_STATE_WRITERS lets only the app itself"):
             await _write(service, how, rule="evil")
         assert await connection.fetchval("SELECT count(*) FROM app_states") == 0
         await service.update_state(app_name=USER["app_name"], state_delta={"app:rule": "fair"})

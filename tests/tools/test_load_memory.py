@@ -162,10 +162,10 @@ async def test_yesterday_is_the_users(database: Database) -> None:
 
 async def test_a_time_zone_that_is_none_is_named() -> None:
     for tool in (LoadMemoryTool, PreloadMemoryTool):
-        with pytest.raises(ConfigurationError, match="'Nowhere' is no time zone"):
+        with pytest.raises(ConfigurationError, match="'Nowhere' is not a time zone"):
             tool(time_zone="Nowhere")
     stage = stage_on(OptionsMemory(), LoadMemoryTool(time_zone=lambda context: "Nowhere"))
-    with pytest.raises(ConfigurationError, match="'Nowhere' is no time zone"):
+    with pytest.raises(ConfigurationError, match="'Nowhere' is not a time zone"):
         await asked(stage, query="bike")
 
 

@@ -419,7 +419,7 @@ async def test_what_is_no_export_is_refused(target: Database, tmp_path: Path, te
 
 
 async def test_a_session_needs_its_user(database: Database) -> None:
-    with pytest.raises(InvalidInput, match="named by its user"):
+    with pytest.raises(InvalidInput, match="give the user's id, too"):
         async for _ in export(database, app_name="app", session_id="s"):
             pass
 

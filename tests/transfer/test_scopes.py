@@ -160,7 +160,7 @@ async def test_a_users_file_changes_that_user_alone(
     if "user_id" in header:
         assert report.unread.count
     else:
-        assert any("What all users of app 'app' share" in note for note in report.notes)
+        assert any("that all users of app 'app' share" in note for note in report.notes)
 
 
 @pytest.mark.usefixtures("victim")

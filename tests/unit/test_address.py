@@ -207,7 +207,7 @@ def test_a_server_of_agents_does_not_start_without_a_database() -> None:
         (f"'postgresql://u:{PASSWORD}@h/d'", "without quotes"),
         (f"jdbc:postgresql://u:{PASSWORD}@h/d", "postgresql://user:password@host/database"),
         (f"postgres//u:{PASSWORD}@h/d", "postgresql://user:password@host/database"),
-        (f"postgresql+psycopg://u:{PASSWORD}@h/d", "through asyncpg"),
+        (f"postgresql+psycopg://u:{PASSWORD}@h/d", "not one that asyncpg"),
         (f"host=h user=u password={PASSWORD} dbname=d", "postgresql://user:password@host/database"),
         ("localhost", "embedded for the server"),
         (f"postgresql://u:p@{PASSWORD}/x@h/d", "@ as %40, / as %2F"),

@@ -1,4 +1,4 @@
-"""Which files a name leads to, and what is no text."""
+"""Which files a name leads to, and what is not a text."""
 
 from pathlib import Path
 

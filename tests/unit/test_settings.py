@@ -72,9 +72,9 @@ def test_settings_do_not_change() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("POOL_SIZE", "s3cret", "is no whole number"),
+        ("POOL_SIZE", "s3cret", "is not a whole number"),
         ("POOL_SIZE", "0", "should be greater than or equal to 1"),
-        ("POOL_TIMEOUT_S", "soon", "is no number"),
+        ("POOL_TIMEOUT_S", "soon", "is not a number"),
         ("AUTO_UPGRADE", "perhaps", "is neither true nor false"),
         ("REMEMBER", "perhaps", "is neither true nor false nor 'redacted'"),
         ("EMBEDDER", "locl", "should be 'auto', 'none', 'local'"),

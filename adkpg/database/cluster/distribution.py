@@ -47,7 +47,7 @@ class Step:
 @dataclass(frozen=True)
 class _State:
     kinds: Mapping[str, str]
-    """Of each table, as `Cluster` says."""
+    """Each table's kind, as in `Cluster`."""
     keys: frozenset[str]
     """The foreign keys of the schema."""
     triggers: frozenset[tuple[str, str]]
@@ -67,11 +67,11 @@ async def distribute(
 
     Args:
       engine: Leads to the coordinator, as the tables' owner.
-      schema: Of adkpg's tables.
+      schema: That of adkpg's tables.
       timeout_s: Longest wait for others.
       dry_run: Whether to change nothing.
       tables_only: Whether nothing is done if all tables are where they are to be, whatever their
-        moved parts have lost: a node that is away then keeps nobody from starting.
+        moved parts have lost: a node that is away then keeps no process from starting.
 
     Returns:
       What was done, or would be, in this order.
@@ -139,9 +139,9 @@ def require_coordinator(cluster: Cluster | None) -> None:
     """
     if cluster is not None and not cluster.is_coordinator:
         raise ConfigurationError(
-            "This connection leads to a worker of the Citus cluster, and tables are distributed, "
-            "migrated and indexed from its coordinator; name that one in the database URL or "
-            "ADKPG_DIRECT_URL."
+            "This connection leads to a worker of the Citus cluster, but only its coordinator "
+            "distributes, migrates and indexes tables; name the coordinator in the database URL "
+            "or ADKPG_DIRECT_URL."
         )
 
 
@@ -153,8 +153,8 @@ def refuse_row_level_security() -> None:
     """
     raise ConfigurationError(
         "Row-level security does not work where Citus distributes the tables: the scope of a "
-        "statement stays on the node that is asked, and the rows are on others; leave "
-        "ADKPG_ROW_LEVEL_SECURITY off, or do not distribute."
+        "statement stays on the node that the client is connected to, and the rows are on "
+        "others; leave ADKPG_ROW_LEVEL_SECURITY off, or do not distribute."
     )
 
 
@@ -289,7 +289,7 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
     for name in reversed(list(wanted)):
         if name in state.hidden:
             yield Step(
-                f"remove what {name} held before it was copied or distributed",
+                f"remove the rows that {name} held before it was copied or distributed",
                 "SELECT truncate_local_data_after_distributing_table("
                 f"{_literal(_place(schema, name))})",
             )

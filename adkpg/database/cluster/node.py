@@ -14,9 +14,9 @@ class Cluster(NamedTuple):
 
     Attributes:
       version: Of Citus.
-      group: Of this node; see `COORDINATOR`.
-      kinds: Of the schema's tables, by name: ``h`` is distributed, ``n`` a reference table. What
-        one server has alone is not among them.
+      group: This node's; see `COORDINATOR`.
+      kinds: The kinds of the schema's tables, by name: ``h`` is distributed, ``n`` a reference
+        table. Tables that only one server has are not among them.
     """
 
     version: str

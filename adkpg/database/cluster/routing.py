@@ -2,7 +2,7 @@
 
 What names a user is one call of a function, which Citus sends to the user's node, where the
 statement runs on the user's part of the tables as on one server (``at_part_1``). What is about
-several users is one for each. All else Citus plans itself, over all nodes, but for what `Place`
+several users is one for each. All else Citus plans itself, over all nodes, except for what `Place`
 says.
 """
 
@@ -134,7 +134,7 @@ def _written(text: str) -> list[str]:
 def _without_locks(sql: str) -> str:
     """Returns SQL that locks no rows: over all nodes Citus refuses that.
 
-    Of tables that each node has a copy of, it would lock the whole one, on all nodes.
+    It would lock the whole of a table that each node has a copy of, on all nodes.
     """
     return _IS_LOCK.sub("", sql)
 

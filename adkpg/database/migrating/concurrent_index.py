@@ -1,4 +1,4 @@
-"""Builds an index in a migration while everybody goes on writing."""
+"""Builds an index in a migration while other clients go on writing."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,11 +17,11 @@ def build(name: str, table: str, columns: Sequence[str | TextClause], **options:
     """Builds an index of a table, in the revision that is being applied.
 
     A revision that calls this does nothing else: what comes before it is committed first, and a
-    build cannot be in a transaction. One that was interrupted leaves an index that nobody reads;
+    build cannot be in a transaction. One that was interrupted leaves an index that no query reads;
     it is dropped and built again.
 
     Args:
-      name: Of the index.
+      name: The index's.
       table: Without its schema.
       columns: Names, or expressions as `text`.
       **options: As of Alembic's ``create_index``.

@@ -1,14 +1,14 @@
 """Migrations: the schema's revisions, run through Alembic by library and command line alike.
 
 Alembic's ``context`` and ``op`` belong to the process, and Postgres lets two processes create the
-same tables simultaneously; so one migration runs at a time, first in this process (a lock), then
-in the database: an advisory lock of a transaction, which a second connection keeps open. It ends
+same tables simultaneously. So one migration runs at a time. In this process a lock sees to that; in
+the database an advisory lock of a transaction does, which a second connection keeps open. It ends
 with its connection, also where a pooler lies between, and being idle it holds no snapshot that
 ``CREATE INDEX CONCURRENTLY`` would wait for. Both are polled, as a blocked lock would stop the
 event loop here.
 
-A revision is one transaction. It waits for locks that others hold only briefly, since everybody
-who comes later waits for it, and then begins again.
+A revision is one transaction. It waits for locks that others hold only briefly, since every later
+transaction waits for it, and then begins again.
 """
 
 import asyncio
@@ -62,10 +62,10 @@ UNDER_WAY = (
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     f" AND classid = {_LOCK_KEY >> 32} AND objid = {_LOCK_KEY & 0xFFFFFFFF})"
 )
-"""Whether somebody migrates or distributes the tables of this database now, on this server."""
+"""Whether a process migrates or distributes this database's tables now, on this server."""
 
 _POLL_S = 0.05
-_LONGEST_LOCK_WAIT = "300ms"  # and so long everybody else may have to wait behind a migration
+_LONGEST_LOCK_WAIT = "300ms"  # and so long all others may have to wait behind a migration
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 # A line of functions: text, since a call would cost each write.
 _IS_FIND_TABLES = re.compile(r"^( *)\{find_tables\}$", re.MULTILINE)
@@ -142,7 +142,7 @@ class Found:
     """The state of adkpg in a database.
 
     Attributes:
-      revision: Of the tables; None if there are none.
+      revision: The tables'; None if there are none.
       works_with: The oldest revision whose code works with the tables; None if it is not noted.
       postgres: The server's version as a number, such as 180006.
       pgvector: Its version; None if it is not installed.
@@ -218,8 +218,8 @@ def _require_known(revision: str, fresh_start: str) -> None:
     number = re.match("[0-9]+", revision)
     if number is not None and number[0] <= wanted[: len(number[0])]:
         raise SchemaError(
-            f"{found}; an unreleased adkpg made them, and nothing migrates them: export what is to "
-            f"stay with that version (adkpg export), {fresh_start}, and last: adkpg import"
+            f"{found}; an unreleased adkpg made them, and no migration leads from them: export "
+            f"the data with that version (adkpg export), {fresh_start}, and last: adkpg import"
         )
     raise SchemaError(f"{found}; upgrade the adkpg package")
 
@@ -333,7 +333,7 @@ async def current(engine: AsyncEngine, schema: str) -> str | None:
 
 
 async def under_way(engine: AsyncEngine) -> bool:
-    """Whether somebody migrates or distributes the tables of this database now, on this server."""
+    """Whether a process migrates or distributes this database's tables now, on this server."""
     async with engine.connect() as connection:
         return bool(await connection.scalar(text(UNDER_WAY)))
 
@@ -364,7 +364,7 @@ class _Identity(NamedTuple):
       system: The server's data directory.
       oid: The database's in it; of a cluster's coordinator, None.
       name: The database's.
-      group: Of a node of Citus: 0 is the coordinator; without Citus, None.
+      group: The group of a node of Citus: 0 is the coordinator; without Citus, None.
     """
 
     system: int

@@ -37,8 +37,8 @@ class Mark(NamedTuple):
     Attributes:
       asked_at: When it was asked, in monotonic seconds.
       written: Up to where it is written; all that the primary shows is there.
-      flushed: Up to where it is on the disk, before which no standby gets it; all commits that
-        somebody waited for are there.
+      flushed: Up to where it is on the disk, before which no standby gets it; all commits that a
+        client waited for are there.
       flush_delay_s: How much later the other commits are there, too.
     """
 

@@ -239,9 +239,9 @@ class Looks:
         if position > again["position"]:
             self._standby.horizon.forget(number)
             raise self._standby.gone(
-                f"{self._standby.url} has replayed what {self._primary.connections.url} has not "
-                "written: the primary was set back, as by a snapshot of its disk; make the standby "
-                "anew.",
+                f"{self._standby.url} has replayed changes that {self._primary.connections.url} "
+                "does not have: the primary was set back, as by a snapshot of its disk; create "
+                "the standby again.",
                 permit,
             )
 

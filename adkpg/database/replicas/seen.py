@@ -98,7 +98,7 @@ class Told(NamedTuple):
       question: What tells apart what was asked of the subject.
       stamp: What changes with the answer; None: the answer may be new whenever it comes.
       revision: That of the session.
-      versions: Of the states that it has: ``app_state_version`` and ``user_state_version``.
+      versions: Those of the states that it has: ``app_state_version`` and ``user_state_version``.
     """
 
     question: Hashable = None

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Source(Protocol):
-    """What a `Database` does for whoever reads."""
+    """What a `Database` does for its readers."""
 
     async def fetch(
         self,

@@ -43,7 +43,7 @@ class Claims:
     """The queue of one kind of work, as workers share it; many processes may do so simultaneously.
 
     A claim is a lease: it lapses after ``ADKPG_JOB_LEASE_S``, and then another may claim the same
-    work. Whoever had it before can no longer give it back, fail it or end it.
+    work. The worker that had it before can no longer give it back, fail it or end it.
 
     Args:
       database: Where the memories are.
@@ -56,7 +56,7 @@ class Claims:
         self._after = _FIRST
 
     async def due_users(self, *, model_id: int | None = None) -> list[tuple[str, str]]:
-        """Returns some users, as (app_name, user_id), with work that is due and nobody's.
+        """Returns some users, as (app_name, user_id), with work that is due and unclaimed.
 
         Goes on where the call before ended, and begins again after the last: so each call costs
         the same, however many wait, and each user has a turn.
@@ -71,7 +71,7 @@ class Claims:
         return found
 
     async def users(self, *, app_name: str | None, model_id: int) -> AsyncIterator[tuple[str, str]]:
-        """Yields all users with work that nobody has claimed, also what waits after a failure.
+        """Yields all users with work that no worker has claimed, also what waits after a failure.
 
         Args:
           app_name: An app's; None is every app's.
@@ -158,7 +158,7 @@ class Claims:
             await self._put_back(rows, f"{type(error).__name__}: {error}", delay_s, refused=refused)
 
     async def release(self, rows: Sequence[Any]) -> None:
-        """Gives work of one claim back, if it is not done, as if nobody had claimed it.
+        """Gives work of one claim back, if it is not done, as if no worker had claimed it.
 
         A cancelled caller does so, too.
         """

@@ -63,7 +63,7 @@ class DeadJob:
     revive=on("memory_jobs"),
 )
 class Jobs:
-    """The queue of one kind of work: everybody's jobs, an app's, or a user's.
+    """The queue of one kind of work: all users' jobs, an app's, or a user's.
 
     Args:
       database: Where the memories are.
@@ -182,7 +182,7 @@ class Jobs:
                 work=self._work, app_name=app_name, user_id=user, memory_id=memory_id
             )
         elif memory_id is not None:
-            raise InvalidInput("A memory is named by its app and user, too; give both.")
+            raise InvalidInput("A memory's id is not enough; give its app and user, too.")
         else:
             query = statements.revive(work=self._work, of_app=app_name, of_user=user)
         if not storable(memory_id=memory_id):

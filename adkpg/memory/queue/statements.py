@@ -160,9 +160,9 @@ def put_back(
 ) -> Query[Nothing]:
     """Gives claimed jobs back after a failure, to be tried later, or never if they are dead.
 
-    A job that somebody has claimed or queued since is left alone. A job dies of the last attempt
-    that was due: what is tried early, again and again, must not use up in seconds what is meant to
-    last for minutes.
+    A job that was claimed or queued again since is left alone. A job dies of the last attempt that
+    was due: what is tried early, again and again, must not use up in seconds what is meant to last
+    for minutes.
 
     Args:
       app_name: The app.
@@ -181,12 +181,12 @@ def put_back(
 def complete(
     *, app_name: str, user_id: str, work: str, claimed_until: datetime, positions: list[int]
 ) -> Query[Nothing]:
-    """Ends jobs of one claim that are done, but none that somebody has claimed or queued since."""
+    """Ends jobs of one claim that are done, but none that was claimed or queued again since."""
 
 
 @_sql.query()
 def end(*, app_name: str, user_id: str, work: str, positions: list[int]) -> Query[Nothing]:
-    """Ends jobs that are done, whoever has claimed them."""
+    """Ends jobs that are done, whichever worker has claimed them."""
 
 
 @_sql.query()

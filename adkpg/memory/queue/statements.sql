@@ -7,7 +7,7 @@
 -- An end or a time that is later than any can be was written before the server's clock went back:
 -- it is over. A lease that a younger transaction takes ends a little later than one of this one.
 -- It goes from user to user in the index, whatever each has. Whether there is work is no EXISTS,
--- for which the planner may read everybody's jobs into a hash table.
+-- for which the planner may read all users' jobs into a hash table.
 WITH RECURSIVE users AS (
   SELECT first.app_name, first.user_id, 1 AS number
   FROM (

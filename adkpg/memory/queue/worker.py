@@ -39,14 +39,14 @@ class Work(Protocol):
         ...
 
     async def due_users(self) -> list[tuple[str, str]]:
-        """Returns (app_name, user_id) of users with work that nobody has claimed."""
+        """Returns (app_name, user_id) of users with work that no worker has claimed."""
         ...
 
     async def work(self, app_name: str, user_id: str) -> int:
         """Claims and does one batch of a user's work; returns how many memories it was.
 
         Raises:
-          ModelUnavailable: It failed, as everybody else's would now.
+          ModelUnavailable: It failed, as any other user's would now.
           AdkpgError: It failed; what was claimed is given back, due again after a while.
         """
         ...

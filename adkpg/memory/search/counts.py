@@ -1,7 +1,7 @@
 """Counts: how many memories a large scope had when a search last counted them. No I/O.
 
 Counting reads an index entry of each memory: of 250,000 it takes two thirds of a search by words.
-What the count serves, how rare a word is and what chance finds, changes with its logarithm, so one
+The count tells how rare a word is and what chance finds. Both change with its logarithm, so a count
 of a minute ago is as good, unless most of the memories went or came since. Small scopes are counted
 each time: there a few memories matter, and counting takes nothing.
 """
@@ -25,7 +25,7 @@ class CountParameters(TypedDict):
 
     Attributes:
       known_size: How many live memories there are.
-      known_mean_length: Of how many words, on average.
+      known_mean_length: How many words a memory has, on average.
     """
 
     known_size: float | None
@@ -61,7 +61,7 @@ class Counts:
         Args:
           app_name: The app.
           scopes: Which the search asked for together.
-          row: Of its answer.
+          row: From its answer.
         """
         key = (app_name, *scopes)
         self._kept.pop(key, None)

@@ -35,7 +35,7 @@ class Reason:
       cosine: Cosine of question and memory in [-1, 1]; None without a vector, and for what is not
         among the nearest 500 passages.
       relevance: Share of the question that it covers, in [0, 1]: 1 - (1 - words) x (1 - meaning).
-        ``words`` is the share of the question's words that it has, weighed by their rarity;
+        The share of the question's words that it has, weighed by their rarity, is ``words``.
         ``meaning`` is 0 where its cosine is usual among the user's memories, 1 where it is 1.
       recency: Factor in (0, 1] of its age; 1 without a half-life.
       importance: Factor of its importance; 1 for the default of 0.5.
@@ -47,8 +47,8 @@ class Reason:
       newer: What the score has for replacing what an older hit says, which comes after it.
       words_alone: Why vectors had no part in a search that asked for them, such as an embedder that
         is away; None if they had.
-      passage: Of a long memory, the part of its text that matches best, some 200 tokens; None if
-        the memory is no longer than that.
+      passage: The part of a long memory's text that matches best, some 200 tokens; None if the
+        memory is no longer than that.
       span: Where the passage is in the memory's text, as characters from and to; None without one.
       fused_alone: Why a reranker had no part in a search of a service that has one; None if it had.
       own_alone: Why what the app knows for all its users had no part in a search that asked for it:

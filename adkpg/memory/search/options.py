@@ -13,7 +13,7 @@ from adkpg.timestamps import zone_of
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_TOP_K = 10_000
-"""Most memories that a search returns; whoever wants all of them lists them."""
+"""Most memories that a search returns; a listing returns all of them."""
 
 MAX_NEIGHBOURS = 10
 """Most turns on each side of a hit."""
@@ -71,9 +71,10 @@ class SearchOptions:
         its days begin. None is ADK's clock, in `time_zone`.
       time_zone: Where days begin, by its IANA name such as ``Europe/Vienna``, or a tzinfo: of
         "yesterday" in a question if there is no `now`, and of times in filters that have no offset.
-      gather: For what is spread over many turns, such as lists, counts and orders of events: all
-        that is about the question, in order of time, as much of the best as fits `max_tokens`,
-        4,000 if that is None; `top_k` does not count. At most 400 memories.
+      gather: For questions whose answer is spread over many turns, such as lists, counts and orders
+        of events. The search returns all memories about the question in order of time, as many of
+        the best as fit `max_tokens`, 4,000 if that is None; `top_k` does not count. At most 400
+        memories.
       inactive_model: Whether the vectors of the embedder's model are compared also if the app is
         searched with another, as before a change of models, or to compare two. Memories that have
         none of it are found by their words.
@@ -100,7 +101,7 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.filters, SearchFilters):
-            raise InvalidInput(f"filters={self.filters!r} are no SearchFilters; make them of it.")
+            raise InvalidInput(f"filters={self.filters!r} are not SearchFilters; make them of it.")
         _require_whole("top_k", self.top_k, 1, MAX_TOP_K)
         _require_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
         if self.max_tokens is not None:
@@ -109,13 +110,13 @@ class SearchOptions:
             self.min_relevance != -1 and not 0 <= self.min_relevance <= 1
         ):
             raise InvalidInput(
-                f"min_relevance={self.min_relevance!r} is no share; give one from 0 to 1, or -1."
+                f"min_relevance={self.min_relevance!r} is not a share; give one from 0 to 1, or -1."
             )
         if self.half_life is not None and not (
             isinstance(self.half_life, timedelta) and self.half_life > timedelta()
         ):
             raise InvalidInput(
-                f"half_life={self.half_life!r} is no time; give a positive timedelta."
+                f"half_life={self.half_life!r} is not a time; give a positive timedelta."
             )
         for name, value in (
             ("app_wide", self.app_wide),
@@ -129,12 +130,12 @@ class SearchOptions:
         if self.now is not None and not (
             isinstance(self.now, datetime) and self.now.utcoffset() is not None
         ):
-            raise InvalidInput(f"now={self.now!r} is no time; give a datetime with an offset.")
+            raise InvalidInput(f"now={self.now!r} is not a time; give a datetime with an offset.")
         object.__setattr__(self, "time_zone", zone_of(self.time_zone))
         if self.exclude_invocation_id is not None:
             if not isinstance(self.exclude_invocation_id, str):
                 raise InvalidInput(
-                    f"exclude_invocation_id={self.exclude_invocation_id!r} is no text."
+                    f"exclude_invocation_id={self.exclude_invocation_id!r} is not a text."
                 )
             stored = records.storable_text(self.exclude_invocation_id)  # as drafts have it
             object.__setattr__(self, "exclude_invocation_id", stored or None)
@@ -200,7 +201,7 @@ def _require_whole(name: str, value: Any, least: int, most: int | None) -> None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or value < least or (most is not None and value > most):
         wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise InvalidInput(f"{name}={value!r} is no whole number {wanted}.")
+        raise InvalidInput(f"{name}={value!r} is not a whole number {wanted}.")
 
 
 def _is_number(value: Any) -> bool:

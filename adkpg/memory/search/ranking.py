@@ -63,10 +63,10 @@ class Ranking:
         its other words count for those memories alone. (Bounds the work, with
       promising: As many memories as promise most by the leading words are scored on all.)
       passages: So many passages are compared closely; memories of other passages have no cosine.
-        (LoCoMo, LifeBench: 300 to all within 0.008. Of vectors above 1,024 dimensions, which
-        sign bits choose, 400 held 95 % of the ten nearest at least.)
-      sampled: Of so many vectors at most the mean and the deviation of cosines are taken, of a
-        fifth above 1,024 dimensions. (LoCoMo, LifeBench: of 256 as of all of them, within 0.004.)
+        (LoCoMo, LifeBench: 300 to all within 0.008. Sign bits choose among vectors above 1,024
+        dimensions: 400 held 95 % of the ten nearest at least.)
+      sampled: At most so many vectors give the mean and the deviation of cosines; above 1,024
+        dimensions a fifth do. (LoCoMo, LifeBench: of 256 as of all of them, within 0.004.)
       updates_among: Among as many first hits, the newer of two turns that speak of the same thing
         comes first (updates.py),
       updated: if its score is at least this share of the older one's,
@@ -176,7 +176,7 @@ class Evidence:
       weights: What the question's words count for them: position, number of the word, weight.
       words: The question's lexemes, by their numbers.
       size: How many memories there are.
-      mean_length: Of how many lexemes, on average; at least 1.
+      mean_length: How many lexemes a memory has, on average; at least 1.
       idfs: How rare a word is, by its number: of those that occur.
       cosines: How many cosines were looked at, their mean and their deviation.
       of_time: How many memories are of the times that the question names.

@@ -402,7 +402,9 @@ class Search:
             since = max(answered_at, prompt.borrowed_at)
             waited = isinstance(exc, asyncio.CancelledError) and since < time.monotonic()
             if waited and not prompt.queued and node.gave_up(since):
-                cause = f"what app {app_name!r} knows did not come before callers gave up."
+                cause = (
+                    f"the memories of app {app_name!r} itself did not come before callers gave up."
+                )
                 _leave_out(app_name, node, permit, cause)
             else:
                 node.withdrawn(permit)
@@ -413,8 +415,8 @@ class Search:
             return [*answers, found], None
         if found is None:
             cause = (
-                f"what app {app_name!r} knows did not come within {limit_s:g} s after the user's "
-                "own memories; see adkpg doctor, or raise ADKPG_SEARCH_TIMEOUT_S."
+                f"the memories of app {app_name!r} itself did not come within {limit_s:g} s after "
+                "the user's own memories; see adkpg doctor, or raise ADKPG_SEARCH_TIMEOUT_S."
             )
         else:
             cause = str(found)
@@ -555,7 +557,9 @@ def _leave_out(app_name: str, node: Health, permit: int, cause: str) -> None:
     said = node.is_said
     if node.failed(permit, cause) and not said:
         logger.warning(
-            "Searches answer without what app %r knows for all its users: %s", app_name, cause
+            "Searches answer without the memories that app %r shares with all its users: %s",
+            app_name,
+            cause,
         )
 
 

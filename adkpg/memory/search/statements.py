@@ -101,11 +101,12 @@ class EvidenceRow(TypedDict):
       positions, lengths, speeches, answer, cosines, timely, by_user, ages_s, importances: For each
         memory, in parallel. `answer` says whether the turn before asks, `timely` whether it is of a
         time that the question names. A cosine is null without a vector.
-      size, mean_length: Of the scopes' memories, as counted or as given.
+      size, mean_length: How many memories the scopes have and how long they are on average, as
+        counted or as given.
       at, word, weight: For each word that a memory has: the memory's position, the word's number.
       asked, number, found_in, touched: For each of the question's words: the lexeme, in how many
         memories it is (null if it does not occur), how many it touches (null if not counted).
-      seen, mean_cosine, deviation: Of some of the cosines.
+      seen, mean_cosine, deviation: Those of some cosines.
       of_time: How many memories are of the times that the question names.
       active_model: The app's; null if it has none yet.
       compared_model: Null if no vectors are compared, because the app has another.

@@ -1,9 +1,9 @@
 """Updates: of two hits that contradict each other, the newer one comes first. Pure.
 
 Facts say so, where they are drawn: what a superseded fact came from stands below the fact that
-replaced it, and below what that one came from. Else words tell it: two turns of one author that
-have most of their words in common, those of the question among them, speak of the same thing, and
-if the score hardly tells them apart, time does.
+replaced it, and below what that one came from. Else words tell it. Two turns of one author speak of
+the same thing if they have most of their words in common, those of the question among them. If the
+score hardly tells them apart, time does.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def newest_first(
       ranking: The constants.
 
     Returns:
-      Of each its place among those that were found, and its score.
+      Each hit's place among those that were found, and its score.
     """
     heirs = {fact: heir for facts in drawn.values() for fact, heir in facts if heir}
     facts = [_facts(each, drawn) for each in found]

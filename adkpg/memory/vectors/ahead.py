@@ -12,7 +12,7 @@ class Ahead:
 
     Args:
       groups: What embeds, a few at a time. Memories whose rows have no ``position`` when they are
-        read were not written: nobody gets to see them.
+        read were not written: no caller gets to see them.
     """
 
     def __init__(self, groups: AsyncGenerator[Answered]) -> None:
@@ -51,7 +51,7 @@ class Ahead:
             async with aclosing(self._groups):
                 async for group in self._groups:
                     self._answers.put_nowait(group)
-        except Exception as exc:  # noqa: BLE001 - whoever reads the answers raises it
+        except Exception as exc:  # noqa: BLE001 - the reader of the answers raises it
             self._answers.put_nowait(exc)
         else:
             self._answers.put_nowait(None)

@@ -1,9 +1,9 @@
 """Queries of vectors: storing them, models, and the HNSW index. The SQL is in statements.sql.
 
 The HNSW index is only for users whose memories are too many for an exact answer. A shared one
-filters by user after it has found neighbours among everybody's vectors; for the many small users
-it is slower than the exact answer and wrong. So this one is partial: it holds the vectors of listed
-users alone, and everybody else's writes never touch it. A listed user's new vectors are *fresh* at
+filters by user after it has found neighbours among all users' vectors; for the many small users it
+is slower than the exact answer and wrong. So this one is partial: it holds the vectors of listed
+users alone, and other users' writes never touch it. A listed user's new vectors are *fresh* at
 first: a search looks at each, until a worker puts them into the index.
 """
 
@@ -108,10 +108,10 @@ def store_vectors(
 
     Args:
       model_id: The model's number.
-      app_names: Of the memories.
-      user_ids: Of the memories.
-      positions: Of the memories.
-      digests: Of the memories as they were read.
+      app_names: The memories'.
+      user_ids: The memories'.
+      positions: The memories'.
+      digests: The memories', as they were read.
       passages: Numbers of the passages, from 0.
       starts: From which character of the text each passage is; null is all of it.
       ends: Up to which one.

@@ -320,7 +320,7 @@ class Vectors:
         eager: bool,
         batches: int | None = None,
     ) -> int:
-        """Embeds what one user has pending and nobody else has claimed.
+        """Embeds what one user has pending and no other worker has claimed.
 
         Nothing if the app's vectors are of another model; the first vectors of an app make this
         one its active model. Texts that are refused together are tried alone, as are vectors that
@@ -349,7 +349,7 @@ class Vectors:
         batch_size = self._database.settings.embedding_batch_size
         total = 0
         failure: AdkpgError | None = None
-        # Somebody else may make this the app's model just now; what is stored is checked again.
+        # Another process may give the app a model just now; what is stored is checked again.
         claimed_for = None if first else self._model_id
         self._active.add(app_name)
         while rows := await self.claims.claim(

@@ -1,9 +1,9 @@
 """Writing memories: what one transaction does to those of a session, or to those of some ids.
 
-Writers of one session's memories wait for each other: first for the session's advisory lock, which
-there is whether the session is stored or not, then for its row, which appends that remember hold.
-Who deletes or changes what was written waits for all writers of the person's memories instead,
-since repetitions are in any session.
+Writers of one session's memories wait for each other. They wait first for the session's advisory
+lock, whether the session is stored or not. Then they wait for its row, which appends that remember
+hold. A call that deletes or changes memories waits for all writers of the person's memories
+instead, since repetitions are in any session.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ async def off_loop(length: int, work: Callable[[], T]) -> T:
     """Does work on texts in a thread if they are long, so that others go on meanwhile.
 
     Args:
-      length: Of all texts together, in characters.
+      length: All texts together, in characters.
       work: What to do.
     """
     return await asyncio.to_thread(work) if length > _LONG else work()
@@ -56,7 +56,7 @@ class Claimed:
 
     Attributes:
       rows: Those, as `Claims.claim` returns them.
-      others: Whether the user has more to embed, which nobody has claimed.
+      others: Whether the user has more to embed, which no worker has claimed.
     """
 
     rows: list[dict[str, Any]]

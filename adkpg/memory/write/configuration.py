@@ -38,7 +38,7 @@ async def set_text_search_config(
     """Sets an app's text search configuration, and derives the words of its memories again.
 
     In one transaction: a search finds by the old words or by the new ones, never by both. Searches
-    go on meanwhile; whoever writes memories, of any app, waits. Idempotent; it is also what brings
+    go on meanwhile; writers of memories, of any app, wait. Idempotent; it is also what brings
     memories to date after ``ADKPG_TEXT_SEARCH_CONFIG`` was changed.
 
     Args:
@@ -64,8 +64,8 @@ async def set_text_search_config(
             raise ConfigurationError(
                 f"Postgres has no text search configuration {config!r}; it has {plain}."
             )
-    # Whoever stores vectors holds the table of memories and then waits for the app's settings, so
-    # no order of the two is safe; a deadlock ends before any word is written.
+    # A transaction that stores vectors locks the table of memories and then waits for the app's
+    # settings, so no order of the two is safe; a deadlock ends before any word is written.
     return await database.run.transact(
         lambda transaction: _derived(transaction, database, app_name, config, progress)
     )

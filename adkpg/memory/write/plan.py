@@ -73,9 +73,9 @@ def replacement(
 ) -> Plan:
     """Plans `add_session_to_memory`: the session's memories become the given ones.
 
-    The last version of an event wins. A stored memory whose event was not given stays, in its
-    place among the others, if the event is still in the stored session (the caller had a window
-    of it, or read it before others wrote); else it goes. Deleted memories do not come back.
+    The last version of an event wins. A stored memory whose event was not given stays, in its place
+    among the others, if the event is still in the stored session. (The caller had a window of it,
+    or read it before others wrote.) Else it is deleted. Deleted memories do not come back.
 
     Args:
       stored: The session's memories, by position.

@@ -79,7 +79,7 @@ def give_way(*, app_name: str, user_id: str) -> Query[Nothing]:
 def lock_session(*, app_name: str, user_id: str, session_id: str) -> Query[Nothing]:
     """Makes writers of one session's memories wait for each other, to the transaction's end.
 
-    They wait for whoever forgets the person too, and that one for them (`lock_person`).
+    They wait for a call that forgets the person too, and it waits for them (`lock_person`).
     """
 
 
@@ -224,8 +224,8 @@ def ingest_turns(
       memories: Those, in their order; their positions say nothing.
       config: The configuration of words without another.
       place: Where to write the first memory of a session that has none.
-      model_id: Of the writer's embedder; null if the new ones are left to others.
-      claim: Of the writer, who embeds them.
+      model_id: The writer's embedder's; null if the new ones are left to others.
+      claim: The writer's, who embeds them.
       lease_s: How long the claim is the writer's.
 
     Returns:
@@ -274,7 +274,7 @@ def lock_free_positions(*, app_name: str, user_id: str, positions: list[int]) ->
 def delete_memories(*, app_name: str, user_id: str, memory_ids: list[str]) -> Query[Erased]:
     """Erases memories and what was drawn from them, so that they do not come back.
 
-    Of those that came from an event a tombstone stays.
+    A tombstone stays for each that came from an event.
     """
 
 

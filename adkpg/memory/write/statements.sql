@@ -5,7 +5,7 @@ WHERE :app_name::text IS NOT NULL AND :user_id::text IS NOT NULL;
 
 -- name: lock_session
 SELECT
-  -- Waits for whoever forgets the person, and makes them wait.
+  -- Waits for a call that forgets the person, and makes it wait.
   pg_advisory_xact_lock_shared(
     hashtextextended(jsonb_build_array(:app_name::text, :user_id::text)::text, 0)
   ) AS person,
@@ -33,7 +33,7 @@ WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id;
 
 -- name: select_known_events
 WITH renewed AS (
-  -- Marks of deleted memories stay for as long as somebody gives their events to memory. They are
+  -- Marks of deleted memories stay for as long as callers give their events to memory. They are
   -- renewed once an hour at most, because the shortest useful time that they stay is days.
   UPDATE {schema}.memory_tombstones
   SET needed_at = now()
@@ -89,7 +89,7 @@ FROM (
   FROM {schema}.memories
   WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id
     AND event_id IS NOT NULL
-  -- In the order of their own key, which OFFSET 0 keeps, whoever has few memories or many. The
+  -- In the order of their own key, which OFFSET 0 keeps, for users with few memories or many. The
   -- planner takes every user for small, and may prefer to read all that one has.
   ORDER BY event_id
   OFFSET 0

@@ -51,7 +51,7 @@ def set_config(*, app_name: str, own: str | None) -> Query[Nothing]:
 
 @_sql.query()
 def hold_writers() -> Query[Nothing]:
-    """Makes whoever writes memories wait, to the transaction's end; searches go on.
+    """Makes writers of memories wait, to the transaction's end; searches go on.
 
     Those that wait take their snapshot after it, so they see what it wrote.
     """

@@ -17,7 +17,7 @@ class Position(TypedDict):
 
 
 class News(TypedDict):
-    """An event after a revision; all but the first two are null if there is none."""
+    """An event after a revision; all except the first two are null if there is none."""
 
     incarnation: str
     went_back: bool

@@ -26,7 +26,7 @@ from adkpg.sessions.watching import statements
 _PAGE = 100
 _RENEWAL_S = 20.0
 _LISTENING_POLL_S = 5.0
-"""How often it is looked whether an event came of which nobody told."""
+"""How often a watcher looks for an event that the server did not announce."""
 
 
 @dataclass(frozen=True)

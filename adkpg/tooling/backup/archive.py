@@ -39,7 +39,7 @@ class Archive:
 
     Attributes:
       file: Where it is.
-      revision: Of the tables.
+      revision: The tables'.
       rows: Number of rows by table, without the table of the revision.
       functions: The names of the functions.
     """
@@ -56,7 +56,7 @@ class _Server:
 
     Attributes:
       major: Its version.
-      programs: Of its version or later.
+      programs: Postgres's own, of its version or later.
       environment: Leads them to it.
       guarded: Whether the tables have row-level security.
     """
@@ -68,7 +68,7 @@ class _Server:
 
 
 async def back_up(database: Database, file: Path, *, progress: Progress) -> Archive:
-    """Writes adkpg's tables to a file as they are at one moment; everybody goes on meanwhile.
+    """Writes adkpg's tables to a file as they are at one moment; all others go on meanwhile.
 
     The file is read once more before it gets its name, so one that is there can be restored. It may
     be read by its owner alone.
@@ -103,7 +103,7 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
             others = tables.keys() - _OWN
             dump += [f"--exclude-table={database.schema}.{_pattern(name)}" for name in others]
         if server.guarded:
-            dump.append("--enable-row-security")  # in everybody's scope, or pg_dump reads nothing
+            dump.append("--enable-row-security")  # in every scope, or pg_dump reads nothing
 
         def work(processes: Processes) -> None:
             with processes.take(
@@ -171,14 +171,14 @@ async def require_restorable(database: Database) -> str:
     if cluster is None or (cluster.is_coordinator and not cluster.is_distributed):
         return await database.installation.room()
     what = (
-        "is a worker's of a Citus cluster, where no tables can be made"
+        "is on a worker of a Citus cluster, where no tables can be created"
         if not cluster.is_coordinator
         else f"has tables in the schema {database.schema} that Citus distributes over nodes, and a "
         "backup holds tables of one server"
     )
     raise ConfigurationError(
         f"The database {database.url} {what}. Nothing was changed; restore into a database of the "
-        "coordinator with no distributed tables, an empty one say, and run there: adkpg db "
+        "coordinator without distributed tables, such as an empty one, and run there: adkpg db "
         "distribute"
     )
 
@@ -299,9 +299,9 @@ async def _require_whole(database: Database) -> None:
     cluster = await database.installation.cluster()
     if cluster is not None and cluster.is_distributed and not cluster.is_coordinator:
         raise ConfigurationError(
-            f"The database {database.url} is a worker's of a Citus cluster, which does not know "
-            "all that belongs to the tables; name the coordinator in the database URL, and back "
-            "them up through it."
+            f"The database {database.url} is on a worker of a Citus cluster, which does not know "
+            "everything that belongs to the tables; name the coordinator in the database URL, "
+            "and back them up through it."
         )
 
 

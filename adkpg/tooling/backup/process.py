@@ -1,4 +1,4 @@
-"""Processes: programs that are fed and read line by line, and end with whoever started them."""
+"""Processes: programs that are fed and read line by line, and end with their starter."""
 
 import asyncio
 import os
@@ -122,7 +122,7 @@ class Process:
 
 
 class Processes:
-    """Programs started in a thread; all of them end when whoever waits for it is cancelled."""
+    """Programs started in a thread; all end when the task that waits for it is cancelled."""
 
     def __init__(self) -> None:
         self._started: list[Process] = []

@@ -32,7 +32,7 @@ class Script:
 
     Attributes:
       rows: Number of rows by table; tables without any too.
-      revision: Of the tables; None until it was read.
+      revision: The tables'; None until it was read.
       functions: The names of the functions.
     """
 

@@ -46,7 +46,7 @@ def select_schema(*, schema: str) -> Query[There]:
 
 @_sql.query()
 def select_strings() -> Query[Strings]:
-    """Reads whether a backslash in a text is nothing but a backslash, as in the file."""
+    """Reads whether a backslash in a text is only a backslash, as in the file."""
 
 
 def count_rows(schema: str, name: str, *, guarded: bool) -> Query[Counted]:
@@ -54,8 +54,9 @@ def count_rows(schema: str, name: str, *, guarded: bool) -> Query[Counted]:
 
     Args:
       schema: Where it is.
-      name: Of the table.
-      guarded: Whether policies hide rows; it enters everybody's scope first, by a role that may.
+      name: The table's.
+      guarded: Whether policies hide rows; it enters the scope of all users first, by a role that
+        may.
     """
     sql = f'SELECT count(*) AS rows FROM "{schema}".{_quoted(name)}'  # noqa: S608 - quoted
     if guarded:
@@ -83,7 +84,7 @@ def begin(
     Privileges on the database are needed only for what is not there.
 
     Args:
-      schema: Of the tables.
+      schema: The tables'.
       pgvector: Where pgvector is, or is to be, as SQL has it.
       exists: Whether there is the schema.
       tables: Those to drop.
@@ -146,7 +147,7 @@ def end(schema: str, rows: Mapping[str, int]) -> str:
 
 
 def _keeping_rights(schema: str) -> str:
-    """Notes what other roles may do to the tables, and which are admitted to everybody's scope."""
+    """Notes what other roles may do to the tables, and which are admitted to all users' scope."""
     tables = f"c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'p')"
     return f"""
         PERFORM set_config('adkpg.rights', json_build_object(

@@ -54,7 +54,7 @@ class Vocabulary:
     """Takes a script line by line, and refuses what adkpg's tables do not need.
 
     Args:
-      schema: Of the tables.
+      schema: The tables'.
     """
 
     def __init__(self, schema: str) -> None:
@@ -118,6 +118,6 @@ class Vocabulary:
     def _refuse(self, statement: str) -> None:
         raise ConfigurationError(
             f"The backup has SQL that tables of adkpg do not need ({statement[:80]!r}), which no "
-            "restore runs; use a backup that nobody changed, or remove what was added to the "
-            "schema before you back it up."
+            "restore runs; use an unchanged backup, or remove these objects from the schema "
+            "before you back it up."
         )

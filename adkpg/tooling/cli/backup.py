@@ -29,8 +29,8 @@ def backup(file: Path, database_url: str | None, *, yes: bool, as_json: bool) ->
     """Write all of adkpg's tables to one file.
 
     FILE is in pg_dump's custom format. The tables are as they were at one moment; the agents go on
-    meanwhile. pg_dump is that of adkpg[embedded], or the one on the PATH for any other server. FILE
-    is read once more at the end, and may be read by you alone.
+    meanwhile. The embedded server uses the pg_dump of adkpg[embedded], any other server the one on
+    the PATH. FILE is read once more at the end, and only you may read it.
 
     \b
     Example:
@@ -73,9 +73,9 @@ def backup(file: Path, database_url: str | None, *, yes: bool, as_json: bool) ->
 def restore(
     file: Path, database_url: str | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Make adkpg's tables what a backup holds.
+    """Restore adkpg's tables from a backup.
 
-    FILE is what `adkpg backup` wrote. One transaction restores it: after any error nothing has
+    FILE was written by `adkpg backup`. One transaction restores it: after any error nothing has
     changed. It asks before it drops tables that are there already. Tables of an older revision are
     migrated. Ownership and grants are not in FILE: the tables belong to the role that restores, and
     other roles keep what they could do with the tables that were there.

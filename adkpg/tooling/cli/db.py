@@ -70,7 +70,7 @@ async def current(database: adkpg.Database, *, as_json: bool) -> None:
 async def check(database: adkpg.Database, *, as_json: bool) -> None:
     """Exit with 0 if the tables are up to date, else with 1.
 
-    The sentence on stderr then names the command that cures it.
+    If they are not, the sentence on stderr names the command that updates them.
 
     \b
     Example:
@@ -89,10 +89,10 @@ async def check(database: adkpg.Database, *, as_json: bool) -> None:
 async def distribute(database: adkpg.Database, *, dry_run: bool, as_json: bool) -> None:
     """Distribute the tables over the nodes of a Citus cluster.
 
-    Each person's rows lie on one node; what is about an app, or about all, is copied to every node.
-    It asks nothing and loses nothing. Idempotent: what an interrupted run did is kept, and the next
-    one goes on from there. Each table is locked while its rows are moved.
-    docs/distributed.md says what works otherwise there.
+    Each person's rows are on one node. Rows about an app, or about all of them, are copied to every
+    node. It does not ask, and loses nothing. Idempotent: an interrupted run keeps its work, and the
+    next one goes on from there. Each table is locked while its rows are moved. docs/distributed.md
+    says what works differently on a cluster.
 
     \b
     Example:
@@ -118,15 +118,15 @@ async def distribute(database: adkpg.Database, *, dry_run: bool, as_json: bool) 
     "old",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the old Postgres is.  [default: the copy that was made for root]",
+    help="The folder of the old Postgres.  [default: the copy that was made for root]",
 )
 @as_json
 def upgrade_server(old: Path | None, *, as_json: bool) -> None:
     """Move the embedded server to a new major version.
 
-    For data that an older PostgreSQL made than the one that is installed now, whose programs must
-    be had once more. All databases and roles are dumped and restored; the old data stay beside the
-    new ones, for you to remove.
+    Use it if the data were made by an older PostgreSQL than the installed one. It needs the
+    programs of the older version once more. All databases and roles are dumped and restored; the
+    old data stay beside the new ones, for you to remove.
 
     \b
     Example:
@@ -149,18 +149,18 @@ def upgrade_server(old: Path | None, *, as_json: bool) -> None:
 @click.option(
     "--take-over-files",
     is_flag=True,
-    help="Also remove objects from a folder of ADKPG_ARTIFACT_STORE that another database kept; "
-    "a restored backup is another than the database before it.",
+    help="Also remove objects from a folder of ADKPG_ARTIFACT_STORE that belonged to another "
+    "database. A restored backup is another database than the original.",
 )
 @as_json
 @connected
 async def tidy(database: adkpg.Database, *, take_over_files: bool, as_json: bool) -> None:
-    """Erase what has expired and what nobody needs any more.
+    """Erase data that has expired or is no longer needed.
 
-    Expired sessions and memories, results of invocations whose key has expired, and marks of
-    deleted memories whose event has not been stored for ADKPG_TOMBSTONE_DAYS; and entries of the
-    audit older than ADKPG_AUDIT_DAYS. Workers do the same every ten minutes; without one, run this
-    regularly. It asks nothing: what it erases is found by no agent.
+    It erases expired sessions and memories, and results of invocations whose key has expired. It
+    erases marks of deleted memories whose event has not been stored for ADKPG_TOMBSTONE_DAYS, and
+    entries of the audit older than ADKPG_AUDIT_DAYS. Workers do the same every ten minutes; without
+    one, run this regularly. It does not ask, because no agent can find this data.
 
     \b
     Example:
@@ -208,7 +208,7 @@ def downgrade(revision: str, database_url: str | None, **consent: bool) -> None:
         remove=migrate,
         show=lambda move: show(("DATABASE", "FROM", "TO"), [tuple(move.values())]),
         jsonable=lambda move: {"downgrade": move or None},
-        question=f"Drop what revision {revision!r} lacks, with all that is stored in it?",
+        question=f"Drop everything that revision {revision!r} lacks, with all data in it?",
         nothing="There are no tables of adkpg.",
     ).carry_out(**consent)
 
@@ -257,15 +257,16 @@ def url(database_url: str | None, *, as_json: bool) -> None:
     "purpose",
     type=click.Choice(["migrate", "serve", "read", "work"]),
     required=True,
-    help="What it is for: to own the tables, serve users, read only, or work on all memories.",
+    help="Purpose of the role: to own the tables, serve users, read only, or work on all memories.",
 )
 @click.argument("name")
 def grants(purpose: Literal["migrate", "serve", "read", "work"], name: str) -> None:
     """Print the SQL of a role's rights, without connecting.
 
-    NAME is the Postgres role, which must exist. Run that of `migrate` as an administrator before
-    `adkpg db upgrade`, the others afterwards as the role that migrates, before row-level security
-    is switched on or after it. `work` also passes its policies.
+    NAME is the Postgres role, which must exist. Run the SQL of `migrate` as an administrator before
+    `adkpg db upgrade`. Run the others afterwards as the role that migrates, before row-level
+    security is switched on or after it. A role for `work` also passes the policies of row-level
+    security.
 
     \b
     Example:

@@ -12,7 +12,7 @@ from adkpg.tooling.cli.options import app, as_json
 
 @click.group()
 def facts() -> None:
-    """Switch the drawing of facts on or off for an app.
+    """Switch the extraction of facts on or off for an app.
 
     `adkpg worker --extract` draws them.
 

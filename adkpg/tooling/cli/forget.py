@@ -34,14 +34,14 @@ _FIRST = ("sessions", "events", "user_states", "memories")
 
 
 @click.command()
-@click.option("--app", "app_names", multiple=True, help="The app's name; may be repeated.")
+@click.option("--app", "app_names", multiple=True, help="The app's name; repeatable.")
 @click.option("--all-apps", is_flag=True, help="All apps that `adkpg apps` names.")
 @user
 @click.option(
     "--artifact-service-uri",
     metavar="URI",
-    help="Where else the user's files are, as for adk web: gs://bucket or file:///folder.  "
-    "[default: those are left alone]",
+    help="Another artifact service with files of the user, as for adk web: gs://bucket or "
+    "file:///folder.  [default: its files are left alone]",
 )
 @removes
 @database_url
@@ -53,10 +53,10 @@ def forget(
     database_url: str | None,
     **consent: bool,
 ) -> None:
-    """Erase everything that is kept of a person.
+    """Erase everything that is stored of a person.
 
-    Sessions, events, state, memories, facts, vectors, pending work, saved files, and those of
-    another artifact service if it is named. One transaction per app; idempotent.
+    It erases sessions, events, state, memories, facts, vectors, pending work and saved files, and
+    the files in another artifact service if it is named. One transaction per app; idempotent.
 
     \b
     Example:

@@ -15,7 +15,7 @@ from adkpg.tooling.cli.removal import Removal, removes
 from adkpg.tooling.terminal import show
 
 DIMENSIONS = click.IntRange(1, 4_000)
-"""Of the vectors that Postgres can index; `adkpg.tables` takes long to import."""
+"""Lengths of vectors that Postgres can index; `adkpg.tables` takes long to import."""
 
 dimensions_of = click.option(
     "--dimensions",
@@ -113,7 +113,8 @@ async def add(
 @click.option(
     "--force",
     is_flag=True,
-    help="Even if memories lack a vector of it: they are queued, and found by words until then.",
+    help="Switch even if memories lack a vector of the model: they are queued, and found by "
+    "words until then.",
 )
 @as_json
 @connected

@@ -38,7 +38,7 @@ def span(value: str | timedelta) -> timedelta:
     written = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([smhdw])", value.strip())
     found = timedelta(seconds=float(written[1]) * _UNITS[written[2]]) if written else timedelta()
     if not found:
-        raise click.BadParameter(f"{value!r} is no time span; write 30d, 12h, 90m or 45s.")
+        raise click.BadParameter(f"{value!r} is not a time span; write 30d, 12h, 90m or 45s.")
     return found
 
 
@@ -51,7 +51,7 @@ def time(value: str | datetime) -> datetime:
         return moment("the time", value)
     except InvalidInput as exc:
         raise click.BadParameter(
-            f"{value!r} is no time in ISO 8601; write 2026-01-31 or 2026-01-31T12:00:00+00:00."
+            f"{value!r} is not a time in ISO 8601; write 2026-01-31 or 2026-01-31T12:00:00+00:00."
         ) from exc
 
 
@@ -148,11 +148,20 @@ def filtered(command: Callable[..., Any]) -> Callable[..., None]:
     """
     names = ("session_ids", "kinds", "topics")
 
-    @click.option("--session", "session_ids", multiple=True, help="Said in any of these sessions.")
     @click.option(
-        "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Of any of these kinds."
+        "--session",
+        "session_ids",
+        multiple=True,
+        help="Only what was said in this session; repeatable.",
     )
-    @click.option("--topic", "topics", multiple=True, help="About any of these.")
+    @click.option(
+        "--kind",
+        "kinds",
+        multiple=True,
+        type=click.Choice(KINDS),
+        help="Only this kind; repeatable.",
+    )
+    @click.option("--topic", "topics", multiple=True, help="Only about this topic; repeatable.")
     @functools.wraps(command)
     def read(**options: Any) -> None:
         asked = {name: options.pop(name) for name in names}

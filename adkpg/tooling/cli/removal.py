@@ -1,4 +1,4 @@
-"""Removal: shows what would go, asks, and removes nothing where nobody can answer."""
+"""Removal: shows what would go, asks, and removes nothing without a terminal to answer on."""
 
 import sys
 from collections.abc import Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 def removes(command: Command) -> Command:
     """Adds the options that `Removal.carry_out` takes."""
-    dry_run = click.option("--dry-run", is_flag=True, help="Only show what would go.")
+    dry_run = click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
     yes = click.option("--yes", is_flag=True, help="Remove without a question.")
     return dry_run(yes(as_json(command)))
 

@@ -160,7 +160,7 @@ async def show(
 @click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
 @app
 @user
-@click.option("--forget", is_flag=True, help="Erase what was remembered of it, too.")
+@click.option("--forget", is_flag=True, help="Also erase the memories of these sessions.")
 @removes
 @database_url
 def delete(
@@ -216,15 +216,17 @@ def delete(
 @sessions.command()
 @app_or_all
 @whose(ALL_USERS)
-@click.option("--older-than", type=span, help="Sessions whose last event is older than this go.")
 @click.option(
-    "--events-only", is_flag=True, help="Only the old events go; sessions and state stay."
+    "--older-than", type=span, help="Delete sessions whose last event is older than this."
+)
+@click.option(
+    "--events-only", is_flag=True, help="Delete only the old events; sessions and state stay."
 )
 @click.option(
     "--user-state",
     "user_states",
     is_flag=True,
-    help="The old user: state of users who have no session left goes, too.",
+    help="Also delete the old user: state of users who have no session left.",
 )
 @removes
 @database_url
@@ -239,9 +241,9 @@ def prune(
 ) -> None:
     """Delete expired sessions, and old ones.
 
-    Expired sessions always go, others by age, with their events and saved files. Memories stay, and
-    so does everybody's user: state unless --user-state is given. Rows are deleted in short
-    transactions.
+    Expired sessions are always deleted, others by age, with their events and saved files. Memories
+    stay. The user: state of all users stays too, unless --user-state is given. Rows are deleted in
+    short transactions.
 
     \b
     Example:
@@ -270,7 +272,9 @@ def prune(
         show=_show_pruned,
         jsonable=lambda pruned: {"pruned": [asdict(each) for each in pruned]},
         question="Delete these events for good?" if events_only else "Delete these for good?",
-        nothing="No session is to go." if not events_only else "No event is to go.",
+        nothing="There is no session to delete."
+        if not events_only
+        else "There is no event to delete.",
     ).carry_out(**consent)
 
 

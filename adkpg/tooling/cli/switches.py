@@ -46,7 +46,7 @@ def say_remembering(*, remembers: bool) -> None:
 async def say_waiting(
     database: adkpg.Database, *, done: Collection[str], longest_s: float = 0.0
 ) -> None:
-    """Says on standard error which work waits that nobody does.
+    """Says on standard error which work waits without a worker for it.
 
     Args:
       database: Where it waits.

@@ -53,7 +53,7 @@ _DONE: dict[WorkKind, str] = {"embed": "Embedded", "extract": "Drew facts from"}
     "--health-host",
     default="127.0.0.1",
     show_default=True,
-    help="Where to answer them; 0.0.0.0 is everywhere.",
+    help="The address to answer them on; 0.0.0.0 is every address of the machine.",
 )
 @click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
 @as_json

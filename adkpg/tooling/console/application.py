@@ -70,7 +70,7 @@ def create_console(
 ) -> ASGIApp:
     """Returns the console, to be served or mounted: an ASGI app.
 
-    Whoever reaches it sees and changes what everybody has said, so mount it behind your own
+    Every visitor of it sees and changes what all users have said, so mount it behind your own
     authentication, or give a token. It works on any number of event loops, and never closes the
     database.
 
@@ -80,8 +80,8 @@ def create_console(
       memory: The agents' memory service, whose embedder answers searches; None makes one with
         ``ADKPG_EMBEDDER``.
       compared: Further memory services by name, of other models or rerankers, which the search lab
-        puts beside that one: of two models the vectors of both are compared, also of the one that
-        the app is not searched with.
+        puts beside that one. The vectors of both models are compared, also those that the app is
+        not searched with.
       token: What a browser must show once, at least 16 characters: at its login, or as ``?token=``
         in the first address. None admits all who reach it, other accounts of the machine too.
       read_only: Whether nothing can be changed.

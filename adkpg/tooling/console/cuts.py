@@ -138,7 +138,7 @@ async def _dead(
     query: str,
     known: set[str | None],
 ) -> list[Cut]:
-    """Of the newest memories, those that are over and have a word of the question."""
+    """Returns those of the newest memories that are over and have a word of the question."""
     words = {word for word in query.casefold().split() if len(word) > 2}
     limit = min(_DEAD, memory.database.settings.max_results)
     every, live = [

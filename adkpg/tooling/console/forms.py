@@ -64,7 +64,7 @@ def whole_or_none(fields: Mapping[str, str], name: str) -> int | None:
             raise ValueError
         return int(given)
     except ValueError as exc:
-        raise InvalidInput(f"{name}={given[:40]!r} is no whole number; write one.") from exc
+        raise InvalidInput(f"{name}={given[:40]!r} is not a whole number; write one.") from exc
 
 
 def decimal(fields: Mapping[str, str], name: str) -> float | None:
@@ -79,7 +79,9 @@ def decimal(fields: Mapping[str, str], name: str) -> float | None:
     try:
         return float(given)
     except ValueError as exc:
-        raise InvalidInput(f"{name}={given[:40]!r} is no number; write one, such as 0.5.") from exc
+        raise InvalidInput(
+            f"{name}={given[:40]!r} is not a number; write one, such as 0.5."
+        ) from exc
 
 
 def span(fields: Mapping[str, str], name: str) -> timedelta | None:
@@ -97,7 +99,7 @@ def span(fields: Mapping[str, str], name: str) -> timedelta | None:
         return timedelta(seconds=float(given[:-1]) * _UNITS[given[-1]])
     except (ValueError, OverflowError) as exc:
         raise InvalidInput(
-            f"{name}={given[:40]!r} is no span of time; write 30d, 12h, 90m or 45s."
+            f"{name}={given[:40]!r} is not a span of time; write 30d, 12h, 90m or 45s."
         ) from exc
 
 

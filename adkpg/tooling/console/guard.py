@@ -62,13 +62,13 @@ class Guard:
 
     Args:
       app: The pages.
-      token: What a browser must show once; None admits everybody.
+      token: What a browser must show once; None admits every visitor.
       allowed_hosts: The names under which the console is asked for; None is any.
       read_only: Refuses everything that is no GET.
       secret: What cookies and forms are signed with.
 
     Attributes:
-      closing: Set by who serves it when it is about to end: nobody waits for news any longer.
+      closing: Set by its server when it is about to end: no page waits for news any longer.
 
     Raises:
       ConfigurationError: The token is too short to keep anybody out.
@@ -122,7 +122,7 @@ class Guard:
         return True
 
     def form_token(self, visitor: Visitor) -> str:
-        """Returns what a visitor's forms carry, and nobody else's."""
+        """Returns what only this visitor's forms carry."""
         return self._signed(f"form:{visitor.id}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -157,7 +157,9 @@ class Guard:
         host = _split("//" + request.headers.get("host", "")).hostname or ""
         if self._hosts is not None and host.lower() not in self._hosts:
             return _refused(
-                421, f"The console does not answer as {host[:100]!r}; use the address it printed."
+                421,
+                f"The console does not answer under the name {host[:100]!r}; use the address "
+                "that it printed.",
             )
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         reads = request.method in ("GET", "HEAD")
@@ -173,8 +175,8 @@ class Guard:
                 return RedirectResponse(request.url.remove_query_params("token").path or "/", 303)
             return _refused(
                 403,
-                "The token is wrong, or of an address that was opened before or is too old; log in "
-                "with the console's token, or start the console again.",
+                "The token is wrong, or its address was opened before or is too old; log in with "
+                "the console's token, or start the console again.",
             )
         if reads and not known and _is_foreign(request):
             return _own_step(request)
@@ -193,7 +195,7 @@ class Guard:
             if not login:
                 if reads:
                     return RedirectResponse(request.scope.get("root_path", "") + "/login", 303)
-                return _refused(403, "The token was not shown; open the console anew.")
+                return _refused(403, "The browser has shown no token; open the console again.")
         if not reads and self._read_only:
             return _refused(403, "The console is read-only; nothing was changed.")
         return None
@@ -204,7 +206,7 @@ class Guard:
         if request.method != "POST":
             return _refused(405, f"The console does not know {request.method}.")
         if _is_foreign(request):
-            return _refused(403, "The form came from another site; nothing was changed.")
+            return _refused(403, "Another site sent the form; nothing was changed.")
         body = bytearray()
         async for piece in request.stream():
             body += piece
@@ -218,7 +220,9 @@ class Guard:
             fields.get("form_token", "").encode(), self.form_token(visitor).encode()
         ):
             return _refused(
-                403, "The form is old or not the console's own; load the page again, then send it."
+                403,
+                "The form is out of date or not from this console; load the page again, "
+                "then send it.",
             )
         request.scope[FIELDS] = fields
         return None

@@ -28,7 +28,7 @@ class Answer:
     """What one setting found.
 
     Attributes:
-      title: Of the setting.
+      title: The setting's.
       call: The options that differ from the service's own, as Python writes them.
       hits: As `search` returned them.
       moved: By the id of a memory, how many places it stands higher than under the other setting;

@@ -36,12 +36,12 @@ def masked_state(state: Any) -> Any:
 def masked_event(event: Event) -> dict[str, Any]:
     """Returns an event as JSON values in ADK's spelling, without credentials.
 
-    Keys are in camel case, as ADK's server has them, but for those that authors chose.
+    Keys are in camel case, as ADK's server has them, except those that authors chose.
     """
     public = public_event(event)
     try:
         values = public.model_dump(exclude_none=True, by_alias=True, mode="json")
-    except (ValueError, TypeError):  # what no JSON has, in a delta of somebody's own making
+    except (ValueError, TypeError):  # what no JSON has, in a delta that an app has made itself
         bare = public.model_copy(update={"actions": EventActions()})
         values = bare.model_dump(exclude_none=True, by_alias=True, mode="json")
     shown: dict[str, Any] = _redact_credential_secrets(values)

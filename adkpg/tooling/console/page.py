@@ -96,7 +96,7 @@ class Console:
 
     @property
     def closing(self) -> bool:
-        """Whether whoever serves the console is about to end it."""
+        """Whether the console's server is about to end it."""
         return self.guard is not None and self.guard.closing
 
     def actor(self, request: Request) -> str:
@@ -176,7 +176,7 @@ def back_to(request: Request, path: str, **query: str | None) -> Response:
 
 @contextmanager
 def everybody() -> Iterator[None]:
-    """Pages about everybody are an operator's."""
+    """Pages about all users are an operator's."""
     with every_scope():
         yield
 

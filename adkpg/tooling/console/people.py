@@ -33,7 +33,7 @@ _GROUPS: dict[str, Callable[[Memory], list[str]]] = {
     "session": lambda memory: [memory.session_id or "(no session)"],
     "kind": lambda memory: [memory.kind],
     "topic": lambda memory: memory.topics or ["(no topic)"],
-    "author": lambda memory: [memory.author or "(nobody)"],
+    "author": lambda memory: [memory.author or "(no author)"],
     "day": lambda memory: [(memory.timestamp or "")[:10]],
     "importance": lambda memory: [f"{memory.importance:.1f}"],
 }
@@ -57,7 +57,7 @@ async def show(console: Console, request: Request) -> Response:
     if view not in VIEWS:
         raise InvalidInput(f"There is no view {view[:40]!r}; choose one of {', '.join(VIEWS)}.")
     with person(fields) as (app_name, user_id):
-        # On the first page alone: whoever leafs through 50,000 does not count them each time.
+        # Only the first page counts: later pages of 50,000 memories would cost as much each time.
         values: dict[str, Any] = {
             "live": None
             if fields.get("cursor")
@@ -206,7 +206,7 @@ async def erase(console: Console, request: Request) -> Response:
     fields = form_of(request)
     user_id = forms.required(fields, "user")
     if fields.get("again", "") != user_id:
-        raise InvalidInput("The id was not repeated as it is; nothing was erased.")
+        raise InvalidInput("The repeated id differs from the user's id; nothing was erased.")
     app_name = forms.required(fields, "app")
     with scope(app_name=app_name, user_id=user_id), console.acting(request):
         erased = await forget(console.database, app_name=app_name, user_id=user_id)

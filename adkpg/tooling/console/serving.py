@@ -28,7 +28,7 @@ async def serve(app: ASGIApp, listening: socket.socket) -> None:
 
     Args:
       app: The console.
-      listening: Accepts connections already, so that whoever reads its address can connect.
+      listening: Accepts connections already, so that a reader of its address can connect.
     """
     config = uvicorn.Config(
         app,

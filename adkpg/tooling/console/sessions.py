@@ -85,7 +85,7 @@ async def live(console: Console, request: Request) -> Response:
 
 
 async def _news(console: Console, found: Session) -> None:
-    """Returns when a session has grown, is another one, or nobody should wait any longer."""
+    """Returns when a session has grown, is another one, or no page should wait any longer."""
     clock = asyncio.get_running_loop()
     deadline = clock.time() + _WAIT_S
     events = console.sessions.watch_session(
@@ -115,7 +115,7 @@ async def preload(console: Console, request: Request) -> Response:
         found, initial = await _read(console, fields, app_name, user_id or "")
         steps = await _steps(found, initial, number - 1, number)
         if not steps or not steps[0].text:
-            raise InvalidInput(f"Event {number} of the session is no turn of the user.")
+            raise InvalidInput(f"Event {number} of the session is not a turn of the user.")
         block = await _preloaded(console, found, steps[0])
     return console.page(request, "preload.html", session=found, step=steps[0], block=block)
 

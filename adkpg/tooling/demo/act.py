@@ -1,4 +1,4 @@
-"""Act: what each of the demo's three processes does. Nothing but the database joins them."""
+"""Act: what each of the demo's three processes does. Only the database joins them."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class Act:
             table.table: table.count for table in await rows.count(self.database, self.user_id)
         }["memories"]
         yield line.Checked(
-            claim=f"Of the session's {len(session.events)} events, the {remembered} with text "
+            claim=f"The {remembered} of the session's {len(session.events)} events that have text "
             "are remembered.",
             held=remembered >= len(self.story.told),
         )

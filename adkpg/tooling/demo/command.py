@@ -94,7 +94,7 @@ def acts(
         ["demo", "--say", "My bike is in the shed.", "--ask", "Where did I leave my bicycle?"],
     )
     if failed:
-        raise click.ClickException("Not everything held; the lines marked FAILED say what.")
+        raise click.ClickException("Some claims did not hold; see the lines marked FAILED.")
 
 
 def _shown_while_waiting(screen: Screen, lines: Iterator[Line]) -> Iterator[Line]:
@@ -138,7 +138,7 @@ def _story(say: tuple[str, ...], ask: tuple[str, ...], embedder: Embedder | None
 def _say_who(screen: Screen, user_id: str, embedder: Embedder | None) -> None:
     if isinstance(choose_model(os.environ, embedder), OfflineModel):
         screen.text(
-            "Model: a small offline one that answers only from what it is given, since neither "
+            "Model: a small offline one that answers only from its input, since neither "
             f"GOOGLE_API_KEY nor GEMINI_API_KEY is set; with one of them it is {GEMINI_MODEL}."
         )
     else:

@@ -48,8 +48,8 @@ class OfflineModel(BaseLlm):
 
     It knows the request and nothing else. Told something, it calls the tool ``note`` if it has it.
     Asked something, it looks for the nearest sentence among the user's earlier turns, the answer of
-    ``load_memory`` and the text of ``preload_memory``; it calls ``load_memory`` if it has it and
-    nothing was near; and it says that it does not know when nothing is.
+    ``load_memory`` and the text of ``preload_memory``. It calls ``load_memory`` if it has it and
+    nothing was near. It says that it does not know when nothing is.
 
     Attributes:
       embedder: Measures nearness in meaning; None compares words.

@@ -68,7 +68,7 @@ class Screen:
                 self._entry("", f"calls {tool}({_json(arguments)})", "dim")
             case Requested(contents=contents):
                 plural = "" if contents == 1 else "s"
-                self._entry("", f"the model receives {contents} content{plural}", "dim")
+                self._entry("", f"the model receives {contents} message{plural}", "dim")
             case State(values=values):
                 lines = [f"{key} = {_json(value)}" for key, value in values.items()]
                 self._entry("state", "\n".join(lines), "dim")

@@ -8,7 +8,7 @@ _sql = Queries(__file__)
 
 
 class Counted(TypedDict):
-    """A table, and how many rows it has of somebody."""
+    """A table, and how many rows it has of one user."""
 
     name: str
     rows: int

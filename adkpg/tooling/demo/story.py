@@ -9,7 +9,7 @@ class Question:
 
     Attributes:
       text: As the user asks it.
-      expected: A word of the true answer; None if nobody knows it beforehand.
+      expected: A word of the true answer; None if it is not known beforehand.
       wordless: Whether it shares no word with anything that was said.
     """
 

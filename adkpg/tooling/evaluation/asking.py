@@ -134,7 +134,7 @@ class Asked:
     """What one system did with all questions.
 
     Attributes:
-      outcomes: Of the questions that something answers, in their order.
+      outcomes: Those of the questions that something answers, in their order.
       foreign: Numbers of hits of the same questions, asked of another store.
       unanswerable: Numbers of hits of the questions that nothing answers.
     """
@@ -204,7 +204,7 @@ def outcome(question: Question, recalled: Recalled, sessions: Mapping[str, str])
     Args:
       question: One that something answers.
       recalled: What came back.
-      sessions: By turn, the session that it lies in; empty where nobody knows.
+      sessions: By turn, the session that it lies in; empty where unknown.
     """
     first: dict[str, int] = {}
     first_session: dict[str, int] = {}

@@ -22,7 +22,7 @@ class Turn:
     """An author's words.
 
     Attributes:
-      id: Of no other turn of the session; evidence names every turn that has it.
+      id: No other turn of the session has it; evidence names every turn that does.
       author: Who said it.
       text: What was said.
       moment: When, in UTC.
@@ -54,10 +54,10 @@ class Question:
       contains: Texts, each of which is found with the first memory that contains it; case and
         spaces do not count.
       level: What `evidence` names.
-      sessions: Ids of the sessions that the evidence lies in; empty where nobody knows.
+      sessions: Ids of the sessions that the evidence lies in; empty where unknown.
       answer: In words, if the file has it.
       moment: When it was asked, in UTC; None is the end of the conversation, or now without one.
-      user_id: Whose memories answer it; None is whoever is asked about.
+      user_id: Whose memories answer it; None is the user that the evaluation is about.
     """
 
     text: str
@@ -164,7 +164,7 @@ class Collected:
         """Yields the question with the evidence that exists, if it can be asked.
 
         Args:
-          chats: Of its store.
+          chats: Its store's.
           question: As the file has it.
           answerable: Whether the file says that the conversation answers it.
         """
@@ -193,7 +193,7 @@ class Collected:
     def add(self, name: str, chats: Sequence[Chat], questions: Sequence[Question]) -> None:
         """Adds a store; a name that another has gets a number.
 
-        Of turns that have one id in a session the last counts; others are counted as left out.
+        If turns have one id in a session, the last counts; the others are counted as left out.
 
         Raises:
           InvalidInput: Two of its sessions have one id.

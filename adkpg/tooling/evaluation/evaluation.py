@@ -119,8 +119,8 @@ class Evaluation:
             }
         except (ValueError, KeyError, TypeError) as exc:
             raise InvalidInput(
-                f"The earlier run cannot be compared with ({type(exc).__name__}: {exc}); give what "
-                "--json wrote."
+                f"The earlier run cannot be compared with ({type(exc).__name__}: {exc}); give a "
+                "file that --json wrote."
             ) from exc
         if not same:
             raise InvalidInput(

@@ -16,7 +16,7 @@ DEPTH = 50
 """Hits that are asked for: a budget of tokens is to end them."""
 
 FOREIGN = 20
-"""Of a question that nothing answers, hits are counted up to this many."""
+"""Hits of a question that nothing answers are counted up to this many."""
 
 BUDGETS = (500, 1000, 4000)
 """Numbers of tokens within which recall is counted."""
@@ -48,10 +48,10 @@ class Outcome:
 
     Attributes:
       category: The question's.
-      ranks: Of each piece of its evidence, the place of the first hit that is it, from 1; None if
+      ranks: For each piece of its evidence, the place of the first hit that is it, from 1; None if
         none is. At least one piece.
-      session_ranks: Of each session that evidence lies in, the place of its first hit; empty where
-        nobody knows the sessions.
+      session_ranks: For each session that has evidence, the place of its first hit; empty where the
+        sessions are unknown.
       costs: What each hit would cost a model, in tokens, in the order of the hits.
       short_costs: The same if long ones are cut to the passage that matched; empty if none is.
       search_s: How long the search took, without the question's embedding.
@@ -75,9 +75,9 @@ class Outcome:
     def measures(self) -> dict[str, float]:
         """Returns the question's own figures by name, see `MEASURES`.
 
-        ``recall`` is the share of its evidence among the first hits, ``any`` and ``complete`` are
-        whether they hold one piece or all; ``session`` counts sessions that evidence lies in, by
-        any turn of theirs. ``tokens`` is what the first hits cost; all others are in [0, 1].
+        ``recall`` is the share of its evidence among the first hits; ``any`` and ``complete`` are
+        whether they hold one piece or all. ``session`` counts sessions that have evidence, by any
+        turn of theirs. ``tokens`` is what the first hits cost; all others are in [0, 1].
         """
         found = sorted(rank for rank in self.ranks if rank is not None)
         sessions = [rank or math.inf for rank in self.session_ranks]

@@ -68,7 +68,7 @@ def parsed(value: Any) -> DataSet:
         for matches, load in _LOADERS:
             if matches(entries[0]):
                 return load(entries)
-    raise InvalidInput(f"This is no data set with questions; give one of {_FORMATS}.")
+    raise InvalidInput(f"This is not a data set with questions; give one of {_FORMATS}.")
 
 
 def _beam_folder(folder: Path) -> DataSet:
@@ -84,7 +84,7 @@ def _beam_folder(folder: Path) -> DataSet:
     for path in chats:
         value = _value(path)
         if not beam.is_chat(value):
-            raise InvalidInput(f"{path} is no chat in BEAM's format; correct it.")
+            raise InvalidInput(f"{path} is not a chat in BEAM's format; correct it.")
         name = path.resolve().parent.name
         beam.load(name, value, _beside(path, questions=True), found)
     return found.dataset()
@@ -107,7 +107,7 @@ def _value(path: Path) -> Any:
     """Returns the JSON value of a file; of several lines with one each, a list.
 
     Raises:
-      InvalidInput: It cannot be read, or is no JSON.
+      InvalidInput: It cannot be read, or is not JSON.
     """
     try:
         content = path.read_bytes()
@@ -123,10 +123,10 @@ def _value(path: Path) -> Any:
         raise InvalidInput(f"{path} cannot be read ({exc.strerror}); name a file.") from exc
     except UnicodeDecodeError as exc:
         raise InvalidInput(
-            f"{path} is no text in UTF-8 (byte {exc.start + 1} cannot be read); save it as UTF-8."
+            f"{path} is not text in UTF-8 (byte {exc.start + 1} cannot be read); save it as UTF-8."
         ) from exc
     if "\0" in text[:_BEGINNING]:  # ASCII in UTF-16 is UTF-8 with a NUL beside each letter
-        raise InvalidInput(f"{path} is no text in UTF-8 (it has NUL bytes); save it as UTF-8.")
+        raise InvalidInput(f"{path} is not text in UTF-8 (it has NUL bytes); save it as UTF-8.")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:

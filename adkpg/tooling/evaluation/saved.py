@@ -75,7 +75,7 @@ class SavedQuestions:
         """
         require_storable(app_name=app_name, user_id=user_id)
         if isinstance(evidence, str) or not isinstance(evidence, Sequence):
-            raise InvalidInput(f"evidence={evidence!r} is no list of ids; give one.")
+            raise InvalidInput(f"evidence={evidence!r} is not a list of ids; give one.")
         require_size(self._database.settings, "max_query_kb", "The question", text, *evidence)
         if not text.strip():
             raise InvalidInput("The question has no text; write one.")

@@ -66,7 +66,7 @@ class Reembedding:
 
     Args:
       database: Where the app is.
-      embedder: Of the new model.
+      embedder: The new model's.
       app_name: The app.
       progress: Is told after each batch.
 

@@ -124,10 +124,10 @@ class Models:
 
         Raises:
           ConfigurationError: Postgres cannot index vectors of this length.
-          InvalidInput: The name cannot be stored, or the length is no whole number.
+          InvalidInput: The name cannot be stored, or the length is not a whole number.
         """
         if isinstance(dimensions, bool) or not isinstance(dimensions, int):
-            raise InvalidInput(f"dimensions={dimensions!r} is no whole number; give 1 to 4000.")
+            raise InvalidInput(f"dimensions={dimensions!r} is not a whole number; give 1 to 4000.")
         require_indexable(name, dimensions)
         require_storable(name=name)
         await registered(self._database, name, dimensions)
@@ -255,7 +255,7 @@ class Models:
         lacks a vector. The vectors of the model before stay until `drop`.
 
         Args:
-          embedder: Of the new model.
+          embedder: The new model's.
           app_name: The app; None is all that there are, one after the other.
           progress: Is told after each batch.
 

@@ -168,7 +168,7 @@ def select_active_apps(*, model_id: int) -> Query[AppKey]:
 
 @_sql.query()
 def delete_scopes(*, model_id: int) -> Query[Nothing]:
-    """Lets nobody's searches use a model's index any more."""
+    """Lets no user's searches use a model's index any more."""
 
 
 @_sql.query()

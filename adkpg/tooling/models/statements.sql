@@ -124,7 +124,7 @@ ORDER BY m.user_id, m.position
 ON CONFLICT DO NOTHING;
 
 -- name: renew_jobs
--- Jobs that somebody is changing are passed over: waiting could deadlock.
+-- Jobs that another transaction is changing are passed over: waiting could deadlock.
 UPDATE {schema}.memory_jobs AS j
 SET attempts = 0, dead = false, error = NULL, lease_expires_at = NULL, due_at = now()
 FROM (

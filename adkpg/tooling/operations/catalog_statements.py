@@ -1,7 +1,8 @@
 """Queries of the server's own catalogs: what is built, kept, set and allowed.
 
-Their SQL is in catalog_statements.sql. They name no schema but as a parameter, so that they work on
-any server that adkpg may meet. What somebody drops while they run has no size any more: it is 0.
+Their SQL is in catalog_statements.sql. They name a schema only as a parameter, so that they work on
+any server that adkpg may meet. A table that is dropped while they run has no size any more: it is
+0.
 """
 
 from collections.abc import Iterator
@@ -88,7 +89,7 @@ class Role(TypedDict):
 
 
 class Admission(TypedDict):
-    """What a role has of everybody's scope.
+    """The rights of a role to the scope of all users.
 
     Whether it is noted as admitted, has all rights and policies for it, and whether the role that
     asks is it or has its rights.
@@ -163,10 +164,10 @@ def select_role(*, schema: str) -> Query[Role]:
 
 @_sql.query()
 def select_admissions(*, schema: str, every: str, register: str) -> Query[Admission]:
-    """Reads who has what of everybody's scope, by role.
+    """Reads the rights to the scope of all users, by role.
 
     The tables' owner is among them. There are no rows without row-level security. Policies that let
-    a role into everybody's scope are named `every`, a space and the role; that of the table
+    a role into the scope of all users are named `every`, a space and the role; that of the table
     `register` says who is admitted.
     """
 

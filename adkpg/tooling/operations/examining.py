@@ -42,18 +42,18 @@ _OF_TABLES: tuple[Check, ...] = (
 async def examine(database: Database) -> Examination:
     """Looks at what an operator can mend in a database; changes nothing.
 
-    A check that cannot be made is a warning that says why. Of a database without adkpg's tables,
-    only the server is examined; where the first use makes them (the embedded server, and with
+    A check that cannot be made is a warning that says why. In a database without adkpg's tables
+    only the server is examined. Where the first use makes them (the embedded server, and with
     ``auto_upgrade``), all may be well without. It reads the keys of all memories.
 
     Args:
-      database: Where to look. A role that owns the tables, or works on everybody's memories, sees
+      database: Where to look. A role that owns the tables, or works on all users' memories, sees
         all; another sees what it may.
 
     Returns:
       One finding of each check: postgres, pgvector, schema, role, settings, pooler, replica (with
-      ``ADKPG_READ_URL``), indexes, vacuum, vectors, queue. Of a cluster all but the last two are
-      of the node that is asked, and vacuum, which has nothing to do there, is left out.
+      ``ADKPG_READ_URL``), indexes, vacuum, vectors, queue. On a cluster all except the last two are
+      about the node that is asked, and vacuum is left out, since it has nothing to do there.
 
     Raises:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.

@@ -23,11 +23,11 @@ class AppFigures:
       users: Who have sessions or memories.
       sessions: Its sessions.
       events: Ever appended to these.
-      payload_bytes: Of these events, as JSON.
+      payload_bytes: Size of these events, as JSON.
       memories: All kinds, expired ones included.
       vectors: Memories that have a vector, by model: of two models they count twice.
       files: Versions of files that agents saved.
-      file_bytes: Of these, wherever they lie.
+      file_bytes: Size of these files, wherever they are.
       waiting: Work of memories that is still to be done.
       dead: Work that was given up.
       new_sessions: Created within the span that was asked for.
@@ -77,7 +77,7 @@ class Statistics:
     """What apps and users have.
 
     Attributes:
-      span: Of what is new: until now.
+      span: What came within it, until now, is new.
       apps: All of them, or the one that was asked for, by name.
       users: Those with most events and memories, most first.
     """
@@ -94,8 +94,8 @@ class TableFigures:
     Attributes:
       name: Without its schema.
       rows: As the server's catalog estimates them.
-      bytes: Of the table and what lies outside of its rows.
-      index_bytes: Of its indexes.
+      bytes: Size of the table with the values outside of its rows.
+      index_bytes: Size of its indexes.
     """
 
     name: str

@@ -17,8 +17,8 @@ class Finding:
       status: ``ok``; ``warning``: it works, and costs speed, safety or recall; ``failure``:
         something does not work, or is not kept.
       detail: What was found, in one line.
-      cure: The command that mends it: of psql if it has a semicolon, else of a shell. None if
-        all is well. Of several, one per line.
+      cure: The command that mends it: of psql if it has a semicolon, else of a shell. None if all
+        is well. Several stand one per line.
     """
 
     check: str

@@ -60,8 +60,8 @@ async def replica(database: Database) -> Finding:
             if found["timeline"] == later["timeline"] and found["position"] > later["position"]:
                 verdict.add(
                     "failure",
-                    f"{there} has replayed what {database.url} has not written, so it is not "
-                    "read: the primary was set back, as by a snapshot of its disk",
+                    f"{there} has replayed changes that {database.url} does not have, so it is "
+                    "not read: the primary was set back, as by a snapshot of its disk",
                     'pg_basebackup -D "$PGDATA" -R ...   # makes the standby anew',
                 )
                 return verdict.finding("")
@@ -81,7 +81,7 @@ async def replica(database: Database) -> Finding:
     if not found["standby"] and found["server"] != primary["server"]:
         verdict.add(
             "failure",
-            f"{there} follows nobody, so it is not read",
+            f"{there} follows no primary, so it is not read",
             'pg_rewind -D "$PGDATA" -R --source-server=...   # then start it again',
         )
     elif not found["standby"]:
@@ -101,25 +101,26 @@ async def replica(database: Database) -> Finding:
     elif behind > _TOLERATED:
         verdict.add(
             "warning",
-            f"{there} is {behind:,} bytes behind for longer than {_LONGEST_S:g} s: the "
-            "primary answers what it lacks",
+            f"{there} is {behind:,} bytes behind for longer than {_LONGEST_S:g} s: the primary "
+            "answers reads that need the missing data",
             "SELECT pg_wal_replay_resume();",
         )
     elif replay["is_paused"]:
         verdict.add(
             "warning",
-            f"the replay of {there} is paused: the primary answers what it lacks",
+            f"the replay of {there} is paused: the primary answers reads that need the missing "
+            "data",
             "SELECT pg_wal_replay_resume();",
         )
     if found["standby"] and clocks_differ_s > _CLOCKS_MAY_DIFFER_S:
         verdict.add(
             "warning",
-            f"the clocks of {there} and {database.url} differ by {clocks_differ_s:.1f} s: "
-            "what expires does so there by its own clock",
+            f"the clocks of {there} and {database.url} differ by {clocks_differ_s:.1f} s: rows "
+            "expire there by its own clock",
             "timedatectl timesync-status   # on both servers",
         )
     took_ms = 1000 * (time.monotonic() - began)
-    return verdict.finding(f"{there} shows within {took_ms:.0f} ms what is committed")
+    return verdict.finding(f"{there} shows commits within {took_ms:.0f} ms")
 
 
 def _behind(primary: int | None, standby: int | None) -> int:

@@ -44,7 +44,7 @@ async def report(database: Database) -> None:
 
 @asynccontextmanager
 async def reporting(database: Database, *, interval_s: float = 15.0) -> AsyncIterator[None]:
-    """Reports again and again while the context lasts; asks nothing while nobody listens.
+    """Reports again and again while the context lasts; asks nothing without an exporter.
 
     Args:
       database: Whose.

@@ -174,7 +174,7 @@ async def schema(database: Database) -> Finding:
 
 
 async def _lacking(database: Database) -> list[str]:
-    """Returns the tables and columns that somebody has dropped: each as SQL names it."""
+    """Returns the tables and columns that were dropped by hand: each as SQL names it."""
     of = [(table.name, column.name) for table in metadata.sorted_tables for column in table.columns]
     rows = await database.run.fetch(
         statements.select_missing_columns(
@@ -264,7 +264,7 @@ async def role(database: Database) -> Finding:
 
 
 async def _admissions(database: Database, verdict: Verdict, asking: _Row) -> str:
-    """Adds what keeps roles out of everybody's scope, or lets one in; returns who may enter it."""
+    """Adds what keeps roles out of all users' scope, or lets one in; returns who may enter it."""
     roles = await database.run.fetch(
         statements.select_admissions(schema=database.schema, every=EVERY, register=REGISTER),
         policy=LOOK,

@@ -82,7 +82,7 @@ class Server:
         return name
 
     async def drop(self, database: str) -> None:
-        """Drops a database, whoever is connected to it."""
+        """Drops a database, also one with connections."""
         await self.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
 
     async def execute(self, sql: str) -> None:

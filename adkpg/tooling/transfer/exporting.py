@@ -33,7 +33,7 @@ async def export(
     Args:
       database: Where.
       app_name: The app.
-      user_id: One user alone; None is everybody, and what the app knows for all of them.
+      user_id: One user alone; None is all users, and what the app knows for all of them.
       session_id: One session of the user alone, and what was remembered of it.
       objects: Files whose bytes are in the object store come with them; False names the objects
         alone, for a database that takes the store over.
@@ -51,7 +51,7 @@ async def export(
       DatabaseError: The server refused a statement.
     """
     if session_id is not None and user_id is None:
-        raise InvalidInput("A session is named by its user, too; give the user's id.")
+        raise InvalidInput("A session's id is not enough; give the user's id, too.")
     require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
     if user_id is None:
         database.run.require_every_scope()

@@ -57,18 +57,18 @@ async def import_from(
     """Brings sessions, events, states and tasks of elsewhere into the database.
 
     They are then what appending them here would have made of them. The source is read once, in as
-    much memory for a million events as for a thousand. Of a session all that is new is written, or
-    nothing; some hundred sessions share a transaction, in which digests of what is stored are
+    much memory for a million events as for a thousand. All that is new in a session is written, or
+    nothing. Some hundred sessions share a transaction, in which digests of what is stored are
     compared with the source's. After a kill, or once the source has gone on, running it again
     writes what is missing. A session that is stored here with other events is reported and left
     alone; one that has gone on here stays so.
 
     Args:
       database: Where to; the source may be the same Postgres database.
-      source: A URL or file of ADK's (its DatabaseSessionService in SQLite, Postgres, MySQL or
-        MariaDB, old schema and new, its SqliteSessionService, adk-js, adk-go) with the tasks that
-        the A2A sdk keeps there or alone, a file that `adkpg export` wrote, or any live session
-        service.
+      source: A URL or file of ADK's, a file that `adkpg export` wrote, or any live session service.
+        ADK's are its DatabaseSessionService (SQLite, Postgres, MySQL or MariaDB, old schema and
+        new), its SqliteSessionService, adk-js and adk-go, with the tasks that the A2A sdk keeps
+        there or alone.
       app_name: One app alone, which tasks without an app are then of. A live service must be told
         which.
       user_id: One user alone; what belongs to all users of an app is left out and noted.
@@ -169,8 +169,8 @@ class _Import:
         wanted = self._selection.takes(app_name, user_id)
         if not wanted and user_id is None and self._selection.app_name in (None, app_name):
             self._report.note(
-                f"What all users of app {app_name!r} share (its state, settings and knowledge) was "
-                f"left out, because user {self._selection.user_id!r} alone was asked for."
+                f"The state, settings and knowledge that all users of app {app_name!r} share were "
+                f"left out, because only user {self._selection.user_id!r} was asked for."
             )
         return wanted
 

@@ -57,7 +57,7 @@ class Kind:
     """A kind of line.
 
     Attributes:
-      rule: Of the table.
+      rule: The table's.
       record: The dataclass whose fields are the columns of a line, in their order.
       spelled: Columns that a line has otherwise than the table, as SQL of the table as ``t``.
       of_session: What belongs to a session, as SQL, if its column does not say it all.

@@ -79,7 +79,7 @@ def _finite(text: str) -> float:
 
 
 def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
@@ -95,9 +95,9 @@ def read(text: str) -> dict[str, Any]:
     try:
         value = _read(text)
     except (ValueError, RecursionError) as exc:
-        raise InvalidInput(f"it is no JSON ({exc}).") from exc
+        raise InvalidInput(f"it is not JSON ({exc}).") from exc
     if not isinstance(value.get("type"), str):
-        raise InvalidInput("it is no JSON object with a type.")
+        raise InvalidInput("it is not a JSON object with a type.")
     return value
 
 
@@ -150,8 +150,8 @@ def require_readable(value: Mapping[str, Any], name: str) -> None:
     """
     if value.get("type") != "export" or value.get("format") != FORMAT:
         raise InvalidInput(
-            f"{name} is no export of adkpg: its first line says neither type 'export' nor format "
-            f"{FORMAT!r}; give a file that `adkpg export` wrote."
+            f"{name} is not an export of adkpg: its first line says neither type 'export' nor "
+            f"format {FORMAT!r}; give a file that `adkpg export` wrote."
         )
     version = value.get("version")
     if not isinstance(version, int) or not 1 <= version <= VERSION:

@@ -41,7 +41,7 @@ def _text(value: object) -> object:
 
 def _event(value: object) -> object:
     if not isinstance(value, Spelled) or not isinstance(value.get("id"), str):
-        raise ValueError("it is no object with an id")
+        raise ValueError("it is not an object with an id")
     if jsontext.mended(value["id"]) != value["id"]:
         raise ValueError("its id holds a lone surrogate")
     return value.text
@@ -66,7 +66,7 @@ def _user(user_id: object) -> object:
 
 def _time(value: object) -> object:
     if not isinstance(value, str):
-        raise ValueError("it is no time")
+        raise ValueError("it is not a time")
     return value
 
 
@@ -147,7 +147,7 @@ class SessionRecord:
       memory_position: Where its next memory goes, if the source says.
       initial_state: Its own state before the first event, if the source says.
       ttl_s: How many seconds it lives after each append; None if none renews it.
-      expires_at: From when on nobody sees it; None is never.
+      expires_at: From when on no caller sees it; None is never.
     """
 
     app_name: str
@@ -389,7 +389,7 @@ class AppSettingsRecord:
 
     Attributes:
       app_name: The app.
-      text_search_config: Of all its words; None goes by script.
+      text_search_config: The one for all its words; None goes by script.
       extract_facts: Whether facts are drawn from new turns.
       model: The embedding model whose vectors searches compare.
     """
@@ -446,7 +446,7 @@ class Progress:
     """How far a transfer is.
 
     Attributes:
-      done: Of the total.
+      done: How much of the total.
       total: 0 if unknown.
       events: How many events were read.
     """

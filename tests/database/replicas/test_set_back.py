@@ -94,7 +94,7 @@ async def test_a_primary_that_was_set_back_is_noticed_and_its_standby_left_alone
             findings = (await examine(database)).findings
         said_of_it = next(each for each in findings if each.check == "replica")
         assert (said_of_it.status, "set back" in said_of_it.detail) == ("failure", True)
-    assert caplog.text.count("has replayed what") == 1
+    assert caplog.text.count("has replayed changes") == 1
 
 
 async def test_a_commit_that_waits_for_another_standby_is_not_taken_for_a_lost_one() -> None:

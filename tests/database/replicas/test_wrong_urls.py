@@ -113,8 +113,8 @@ async def the_primary_itself(both: Replicated) -> AsyncIterator[str]:
 
 WRONG: dict[Callable[[Replicated], AbstractAsyncContextManager[str]], tuple[str, str, str]] = {
     a_wrong_password: ("password authentication failed", "failure", "password authentication"),
-    no_rights: ("may not do this", "failure", "may not do this"),
-    held_back_by_policies: ("without a scope", "failure", "row-level security for the role"),
+    no_rights: ("has no right to do this", "failure", "has no right to do this"),
+    held_back_by_policies: ("no scope was entered", "failure", "row-level security for the role"),
     no_such_database: ("has no such database", "failure", "has no such database"),
     another_database: ("is another database than", "failure", "is another database than"),
     no_pgvector: ("no tables that this version can read", "failure", "is another database than"),

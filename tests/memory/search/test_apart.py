@@ -258,8 +258,11 @@ async def test_callers_who_give_up_first_find_out_that_the_apps_node_hangs(
             except TimeoutError:
                 gave_up += 1
     assert 0 < gave_up < 30
-    assert hit.reason.own_alone == "what app 'app' knows did not come before callers gave up."
-    assert caplog.text.count("without what app 'app' knows") == 1
+    assert (
+        hit.reason.own_alone
+        == "the memories of app 'app' itself did not come before callers gave up."
+    )
+    assert caplog.text.count("without the memories that app 'app' shares") == 1
 
 
 async def test_waiting_for_a_connection_is_not_held_against_the_apps_node(

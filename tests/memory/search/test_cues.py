@@ -109,7 +109,7 @@ async def test_days_of_filters_begin_where_the_service_is(database: Database) ->
 
 
 def test_a_service_of_a_time_zone_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="'Mars' is no time zone"):
+    with pytest.raises(ConfigurationError, match="'Mars' is not a time zone"):
         PgVectorMemoryService("postgresql://nobody@localhost/none", mode="text", time_zone="Mars")
 
 

@@ -295,7 +295,7 @@ async def test_warming_loads_it(database: Database) -> None:
 
 @pytest.mark.parametrize("given", [object(), Ordering, "tei"])
 def test_what_is_no_reranker_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is no reranker"):
+    with pytest.raises(ConfigurationError, match="is not a reranker"):
         PgVectorMemoryService("postgresql://localhost/none", mode="text", reranker=given)
 
 

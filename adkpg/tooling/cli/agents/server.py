@@ -22,14 +22,14 @@ _OPTIONS = (
         "--host",
         default="127.0.0.1",
         show_default=True,
-        help="The address to listen on; 0.0.0.0 is everywhere.",
+        help="The address to listen on; 0.0.0.0 is every address of the machine.",
     ),
     click.option(
         "--port",
         default=8000,
         show_default=True,
         type=click.IntRange(0, 65_535),
-        help="The port; 0 is any that is free.",
+        help="The port; 0 chooses a free one.",
     ),
     *(
         click.option(
@@ -43,14 +43,14 @@ _OPTIONS = (
     click.option(
         "--auto_create_session",
         is_flag=True,
-        help="Make the session of a run that names one that is missing.",
+        help="Create the session that a run names, if it is missing.",
     ),
     click.option(
         "--allow_origins",
         metavar="ORIGIN",
         multiple=True,
-        help="A site whose pages may ask, such as https://example.com, or regex: and a pattern. "
-        "Repeatable.",
+        help="A site whose pages may send requests, such as https://example.com, or regex: and a "
+        "pattern. Repeatable.",
     ),
     click.option(
         "--url_prefix",
@@ -71,7 +71,7 @@ _OPTIONS = (
         default="INFO",
         show_default=True,
         type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], case_sensitive=False),
-        help="What is logged at least.",
+        help="The lowest level that is logged.",
     ),
     click.argument(
         "agents_dir",

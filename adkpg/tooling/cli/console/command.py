@@ -32,19 +32,17 @@ _TOKEN = "ADKPG_CONSOLE_TOKEN"
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on; 0.0.0.0 is everywhere.",
+    help="The address to listen on; 0.0.0.0 is every address of the machine.",
 )
 @click.option(
     "--port",
     default=8765,
     show_default=True,
     type=click.IntRange(0, 65_535),
-    help="The port; 0 is any that is free.",
+    help="The port; 0 chooses a free one.",
 )
-@click.option(
-    "--no-browser", is_flag=True, help="Only print the address, and open no browser there."
-)
-@click.option("--read-only", is_flag=True, help="Change nothing, whatever is asked.")
+@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+@click.option("--read-only", is_flag=True, help="Refuse every change.")
 @click.option(
     "--compare",
     "models",
@@ -59,7 +57,11 @@ _TOKEN = "ADKPG_CONSOLE_TOKEN"
     help="A reranker for the search lab: cohere:MODEL, tei:URL, onnx:FOLDER, or module:attribute "
     "of one of yours.",
 )
-@click.option("--user-name", metavar="NAME", help="Who the audit says it was.  [default: yours]")
+@click.option(
+    "--user-name",
+    metavar="NAME",
+    help="The name that the audit notes for your changes.  [default: yours]",
+)
 @connected
 async def console(
     database: adkpg.Database,
@@ -72,13 +74,13 @@ async def console(
     no_browser: bool,
     read_only: bool,
 ) -> None:
-    """Look into sessions and memories in the browser.
+    """Browse sessions and memories in a web console.
 
-    It prints its address, and runs until stopped. It listens on this machine alone, whose other
-    accounts do not get in: a browser must show a token, the variable ADKPG_CONSOLE_TOKEN or a new
-    one that is printed. The browser that it opens shows one of its own, which holds once; so does
-    each address that is printed with a new token. What it changes is noted in the audit, with your
-    name.
+    It prints its address, and runs until stopped. It listens only on this machine. Other accounts
+    of the machine do not get in, because a browser must show a token: the variable
+    ADKPG_CONSOLE_TOKEN, or a new token that is printed. The browser that it opens shows a token of
+    its own, which works once; so does each address that is printed with a new token. The audit
+    notes each change with your name.
 
     \b
     Example:

@@ -97,9 +97,9 @@ def delete(
 ) -> None:
     """Delete memories by id, by filters, or a document.
 
-    With the memory of an id goes what says the same, which a search shows as one hit with it.
-    Filters delete what they find alone, expired memories included. Facts and summaries that were
-    drawn from a deleted memory are deleted with it. Adding a session again does not bring its
+    An id also deletes the memories that say the same, which a search shows as one hit with it.
+    Filters delete only the memories that they find, expired ones included. Facts and summaries that
+    were drawn from a deleted memory are deleted with it. Adding a session again does not bring its
     deleted memories back.
 
     \b
@@ -110,8 +110,8 @@ def delete(
     """
     if sum([bool(memory_ids), bool(filters), source is not None]) != 1:
         raise click.UsageError(
-            "Say what to delete in one way: ids, filters, or --source; `adkpg forget` erases "
-            "all of a user."
+            "Choose memories in one way: ids, filters, or --source; `adkpg forget` erases all of "
+            "a user."
         )
     place: _Place = {"app_name": app_name, "user_id": user_id}
     chosen: list[adkpg.Memory] = []

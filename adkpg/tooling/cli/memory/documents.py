@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, required=True, metavar="FILE...")
 @app
 @user_or_app()
-@click.option("--topic", "topics", multiple=True, help="A topic of theirs; may be repeated.")
+@click.option("--topic", "topics", multiple=True, help="A topic of these documents; repeatable.")
 @as_json
 @connected
 async def add(
@@ -38,8 +38,8 @@ async def add(
 
     Markdown and plain text in UTF-8, cut into pieces at headings, paragraphs and sentences. A
     directory stands for the .md, .txt and .rst files below it. A document is named by its path as
-    given here, so update it from the same directory: pieces that have not changed keep their
-    vectors, pieces that the file no longer contains are deleted.
+    given here, so update it from the same directory. Pieces that have not changed keep their
+    vectors; pieces that the file no longer contains are deleted.
 
     \b
     Example:
@@ -117,8 +117,8 @@ async def _embed(database: adkpg.Database, app_name: str, user_id: str | None) -
                     shown(done, total)
         except (adkpg.errors.ModelError, adkpg.errors.ModelNotActive) as exc:
             click.echo(
-                f"Warning: what was added is found by its words, but waits for vectors: {exc} "
-                "`adkpg worker` catches up.",
+                "Warning: the added documents are found by their words, but wait for vectors: "
+                f"{exc} `adkpg worker` catches up.",
                 err=True,
             )
     return await waiting()

@@ -27,8 +27,8 @@ _MODES = ("text", "vector", "hybrid")
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, path_type=Path), metavar="FILE")
-@click.option("--app", "app_name", help="Ask what is stored of this app, and write nothing.")
-@user_or_app(user="Whose memories answer a question that names no user.")
+@click.option("--app", "app_name", help="Ask the stored memories of this app, and write nothing.")
+@user_or_app(user="The user whose memories answer questions that name no user.")
 @click.option(
     "--mode",
     "modes",
@@ -58,8 +58,8 @@ _MODES = ("text", "vector", "hybrid")
     "earlier",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="What --json printed before: show the differences, and exit with 1 if recall@10 or MRR "
-    "fell beyond chance.",
+    help="The output of an earlier --json: show the differences, and exit with 1 if recall@10 or "
+    "MRR fell beyond chance.",
 )
 @click.option(
     "--misses",
@@ -110,7 +110,7 @@ def evaluate(
     FILE is a data set's own file (LoCoMo, LongMemEval, BEAM, MSC), conversations with questions of
     yours, or questions alone; JSON or JSON lines, also as .gz. Conversations are remembered in a
     database of their own on the server, which is dropped at the end. Questions alone are asked of
-    what is stored of --app. docs/evaluation.md describes the formats.
+    the stored memories of --app. docs/evaluation.md describes the formats.
 
     \b
     Example:
@@ -224,11 +224,13 @@ def _kept(earlier: Path | None) -> Mapping[str, Any] | None:
     try:
         kept = json.loads(earlier.read_text(encoding="utf-8"))
     except UnicodeDecodeError as exc:  # as PowerShell's > writes
-        raise click.UsageError(f"{earlier} is no text in UTF-8; save it as UTF-8.") from exc
+        raise click.UsageError(f"{earlier} is not text in UTF-8; save it as UTF-8.") from exc
     except (OSError, ValueError, RecursionError) as exc:
-        raise click.UsageError(f"{earlier} is no JSON ({exc}); give what --json wrote.") from exc
+        raise click.UsageError(
+            f"{earlier} is not JSON ({exc}); give a file that --json wrote."
+        ) from exc
     if not isinstance(kept, dict):
-        raise click.UsageError(f"{earlier} is no earlier run; give what --json wrote.")
+        raise click.UsageError(f"{earlier} is not an earlier run; give a file that --json wrote.")
     return kept
 
 
@@ -264,8 +266,8 @@ def _print(found: Evaluation, since: Mapping[str, Mapping[str, Estimate]], misse
             )
         if report.own_alone:
             click.echo(
-                f"\n{searches(report.own_alone)} of {way} went without what the app knows: the "
-                "cluster's node that has it was away."
+                f"\n{searches(report.own_alone)} of {way} lacked the memories of the app itself: "
+                "the cluster's node that has them was away."
             )
         if report.fused_alone:
             click.echo(f"\n{searches(report.fused_alone)} of {way} got no answer of the reranker.")

@@ -19,25 +19,25 @@ _REASONS = ("expired", "superseded", "faded", "surplus", "drawn", "total")
 @click.command()
 @app_or_all
 @whose(APP_WIDE, ALL_USERS)
-@click.option("--older-than", type=span, help="Memories older than this go.")
+@click.option("--older-than", type=span, help="Erase memories older than this.")
 @click.option(
     "--max-importance",
     type=click.FloatRange(0, 1),
-    help="Memories of at most this importance go; with --older-than only the old ones.",
+    help="Erase memories of at most this importance; with --older-than only the old ones.",
 )
 @click.option(
     "--max-memories",
     type=click.IntRange(0, MOST),
-    help="Each user keeps at most this many, the most important and latest.",
+    help="Keep at most this many of each user, the most important and latest.",
 )
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
     type=click.Choice(KINDS),
-    help="Apply those three rules to this kind; may be repeated.  [default: all but document]",
+    help="Apply those three rules to this kind; repeatable.  [default: all except document]",
 )
-@click.option("--superseded", is_flag=True, help="Facts that others replaced go too.")
+@click.option("--superseded", is_flag=True, help="Also erase facts that others replaced.")
 @removes
 @database_url
 def prune(
@@ -53,10 +53,11 @@ def prune(
 ) -> None:
     """Erase memories that are old, unimportant or too many.
 
-    Expired memories always go, others by the given rules, each with the facts and summaries that
-    were drawn from it. Rows are deleted in short transactions. FADED counts those of --older-than
-    and --max-importance, SURPLUS those above --max-memories, DRAWN what was drawn from the others.
-    Memories of the app itself go only if they expired or were superseded.
+    Expired memories are always erased, others by the given rules. Facts and summaries that were
+    drawn from an erased memory are erased with it. Rows are deleted in short transactions. FADED
+    counts the memories of --older-than and --max-importance, SURPLUS those above --max-memories,
+    and DRAWN the facts and summaries drawn from erased memories. Memories of the app itself are
+    erased only if they expired or were superseded.
 
     \b
     Example:
@@ -88,7 +89,7 @@ def prune(
         show=_show,
         jsonable=lambda pruned: {"pruned": [asdict(each) for each in pruned]},
         question="Erase these memories for good?",
-        nothing="No memory is to go.",
+        nothing="There is no memory to erase.",
     ).carry_out(**consent)
 
 

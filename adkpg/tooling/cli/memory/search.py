@@ -60,8 +60,8 @@ async def search(
     """Search memories, the best first.
 
     A user's search also finds what the app knows for all its users. SCORE compares hits of one
-    question. COSINE is the similarity in meaning, from -1 to 1. WORDS is 0 if the memory contains
-    no word of the question.
+    question. COSINE is the similarity in meaning, from -1 to 1. WORDS is 0 if neither the memory
+    nor a neighbouring turn contains a word of the question.
 
     \b
     Example:
@@ -94,7 +94,9 @@ async def search(
         click.echo(f"The search kept its own order: {why}", err=True)
     why = next((hit.reason.own_alone for hit in hits if hit.reason.own_alone), None)
     if why is not None:
-        click.echo(f"What the app knows for all its users is missing: {why}", err=True)
+        click.echo(
+            f"The memories that the app shares with all its users are missing: {why}", err=True
+        )
 
 
 def _rows(hit: adkpg.Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:

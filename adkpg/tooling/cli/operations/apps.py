@@ -17,11 +17,11 @@ from adkpg.tooling.cli.options import as_json, user
 @as_json
 @connected
 async def apps(database: adkpg.Database, user_id: str, *, as_json: bool) -> None:
-    """Say in which apps a person is kept.
+    """List the apps that store data of a person.
 
-    An app is named if any row of its tables is the user's, expired ones included. LAST SEEN is when
-    a session was last updated or the latest memory was said, in UTC. Nothing in the database says
-    that users of two apps with one id are one person.
+    An app is listed if any row of its tables is the user's, expired ones included. LAST SEEN is
+    when a session was last updated or the latest memory was said, in UTC. Nothing in the database
+    says that users of two apps with one id are one person.
 
     \b
     Example:

@@ -65,6 +65,6 @@ async def audit(
             for each in entries
         ],
         as_json=as_json,
-        nothing="No such change is noted.",
+        nothing="The audit has no such change.",
         full=full,
     )

@@ -24,10 +24,10 @@ _STYLES = {"ok": "green", "warning": "yellow", "failure": "red"}
 async def doctor(database: adkpg.Database, *, strict: bool, as_json: bool) -> None:
     """Examine the database, and name cures.
 
-    One line for each check: ok, warning or failure, and below it the command that mends it: of
-    psql if it has a semicolon, else of a shell. Exits with 1 if there is a failure, or if no
-    database answers; with 2 if it was called wrongly. It changes nothing, and reads the keys of
-    all memories.
+    It prints one line for each check: ok, warning or failure. The line below has the command that
+    mends it. A command with a semicolon is for psql, any other for a shell. Exits with 1 if there
+    is a failure, or if no database answers; with 2 if it was called wrongly. It changes nothing,
+    and reads the keys of all memories.
 
     \b
     Example:
@@ -48,7 +48,7 @@ async def doctor(database: adkpg.Database, *, strict: bool, as_json: bool) -> No
     counted = ("failure", "warning") if strict else ("failure",)
     wrong = [each.check for each in found.findings if each.status in counted]
     if wrong:
-        fail([f"Not all is well with {', '.join(wrong)}; do what the report says."])
+        fail([f"Not all is well with {', '.join(wrong)}; run the commands that the report names."])
 
 
 def _line(text: str) -> str:

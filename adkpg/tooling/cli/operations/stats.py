@@ -28,7 +28,7 @@ _USERS, _SPAN = 10, timedelta(days=1)
 @click.option(
     "--exact",
     is_flag=True,
-    help="Count what apps and users have, too, one by one.",
+    help="Also count the rows of apps and users.",
 )
 @click.option("--app", "app_name", help="With --exact: the app's name.  [default: all apps]")
 @click.option(
@@ -41,7 +41,7 @@ _USERS, _SPAN = 10, timedelta(days=1)
     "asked",
     type=span,
     metavar="SPAN",
-    help="With --exact: what came within this span is new.  [default: 1d]",
+    help="With --exact: rows from within this span count as new.  [default: 1d]",
 )
 @as_json
 @database_url
@@ -54,10 +54,10 @@ def stats(
     exact: bool,
     as_json: bool,
 ) -> None:
-    """Print what waits, and how large tables are.
+    """Print the waiting work and the sizes of tables.
 
-    Rows of tables are as Postgres' catalog estimates them. With --exact it also counts what apps
-    and users have, for which it reads the keys of all sessions and memories.
+    Rows of tables are as Postgres' catalog estimates them. With --exact it also counts the rows of
+    apps and users, and reads the keys of all sessions and memories for it.
 
     \b
     Example:
@@ -65,7 +65,7 @@ def stats(
       adkpg stats --exact --app travel --since 7d --json
     """
     if not exact and (app_name, users, asked) != (None, None, None):
-        raise click.UsageError("--app, --users and --since are about what is counted; add --exact.")
+        raise click.UsageError("--app, --users and --since are options of counting; add --exact.")
 
     async def go(database: adkpg.Database) -> None:
         from adkpg.memory.queue.jobs import WorkKind

@@ -30,7 +30,7 @@ _SURROUNDING = ('{"type":"export"', '{"type":"end"', '{"type":"user_state"')
     "--output",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write to a file, over what it holds.  [default: standard output]",
+    help="Write to a file, and replace its content.  [default: standard output]",
 )
 @click.option(
     "--to",
@@ -60,10 +60,11 @@ async def export(
 
     `adkpg import` reads them back: sessions with their events, states, memories with facts and what
     they were drawn from, marks of deleted memories, documents, files, and the app's settings. With
-    --user it is what is stored of a person. docs/export-format.md describes the lines. --json says
-    what a file got; without a file, the lines are JSON anyway. With --to, ADK's own service reads
-    the sessions, events and states (schema v1) that are written there; memories stay here. It fails
-    if nothing is kept of what was named, and says in which apps the user is kept.
+    --user it exports everything that is stored of a person. docs/export-format.md describes the
+    lines. --json prints a report about the file; without a file, the lines are JSON anyway. With
+    --to, ADK's own service reads the sessions, events and states (schema v1) that are written
+    there; memories stay here. It fails if nothing is stored under these names, and says which apps
+    store data of the user.
 
     \b
     Example:
@@ -72,7 +73,9 @@ async def export(
       adkpg export --app my_agent --to sqlite:///sessions.db
     """
     if session_id is not None and user_id is None:
-        raise click.UsageError("--session needs --user, too: a session is named by both.")
+        raise click.UsageError(
+            "--session needs --user, too: an id of a session is unique only for its user."
+        )
     if url is not None:
         if output is not None:
             raise click.UsageError("--to and --output are two places; give one.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("source", metavar="SOURCE")
-@click.option("--app", "app_name", help="Only this app; tasks without one are of it.")
+@click.option("--app", "app_name", help="Only this app; tasks without an app become this one's.")
 @click.option("--user", "user_id", help="Only this user.")
 @click.option(
     "--since",
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 @click.option(
     "--source-timezone",
     metavar="ZONE",
-    help="Where the source's writer ran, such as Europe/Vienna, for times that do not say.",
+    help="Time zone of the source's writer, such as Europe/Vienna, for times without one.",
 )
 @click.option("--source-schema", metavar="NAME", help="The Postgres schema of the source's tables.")
 @click.option("--remember", is_flag=True, help="Fill the users' memory too, by the policy.")
-@click.option("--dry-run", is_flag=True, help="Read and compare all of it, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Read and compare everything, and write nothing.")
 @as_json
 @connected
 async def import_(
@@ -54,12 +54,13 @@ async def import_(
 ) -> None:
     """Bring in sessions and tasks of ADK's databases, or an export.
 
-    SOURCE is a URL or a file: a database of ADK's DatabaseSessionService (SQLite, Postgres, MySQL,
-    MariaDB; the schemas of old and new versions), of its SqliteSessionService, of adk-js or adk-go,
-    or an export of adkpg. Tasks that the A2A sdk keeps in a database, with sessions or alone, come
-    too. It is only read. Running it again writes what is missing; a session that is stored with
-    other events is left alone. Every session is compared with what is stored. It fails if something
-    could not be read or differs, and says what; all else is stored.
+    SOURCE is a URL or a file: an export of adkpg, or a database of ADK's. ADK's are those of its
+    DatabaseSessionService (SQLite, Postgres, MySQL, MariaDB; the schemas of old and new versions),
+    of its SqliteSessionService, of adk-js and of adk-go. Tasks that the A2A sdk keeps in a
+    database, with sessions or alone, are imported too. SOURCE is only read. Running the import
+    again writes what is missing; a session that is stored with other events is left alone. Every
+    session is compared with the stored one. The import fails if something could not be read or
+    differs, and lists it; everything else is stored.
 
     \b
     Example:
@@ -143,6 +144,6 @@ def _failures(report: ImportReport) -> list[str]:
     if report.differing.count:
         failures.append(
             f"{report.differing.count} differences between the source and what is stored are "
-            "listed above; what is stored was left as it is."
+            "listed above; the stored data were left as they are."
         )
     return failures

@@ -40,7 +40,7 @@ async function follow() {
         pause = answer.status === 503 ? 2000 : 30000;
       }
     } catch (error) {
-      status.textContent = "The console does not answer; it is asked again.";
+      status.textContent = "The console does not answer; trying again.";
       pause = 2000;
     }
     if (pause) await new Promise((done) => setTimeout(done, pause));

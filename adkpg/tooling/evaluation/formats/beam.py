@@ -1,7 +1,7 @@
 """BEAM: a chat in batches of turns, and probing questions by ability.
 
 ``chat.json`` is a list of batches (``batch_number``, ``time_anchor``, ``turns``: lists of messages
-with ``id``, ``role``, ``content``); ``probing_questions.json`` is an object that has a list of
+with ``id``, ``role``, ``content``). ``probing_questions.json`` is an object that has a list of
 questions for each ability. ``source_chat_ids`` may be a list, a list of lists or an object of
 lists.
 """
@@ -85,10 +85,12 @@ def load(name: str, chat: Any, questions: Any, found: Collected) -> None:
     chats = list(_chats(chat, name))
     asked: list[Question] = []
     if not isinstance(questions, dict):
-        raise InvalidInput(f"The questions of chat {name} are no object of abilities; correct it.")
+        raise InvalidInput(
+            f"The questions of chat {name} are not an object of abilities; correct it."
+        )
     for ability, entries in questions.items():
         if not isinstance(entries, list):
-            raise InvalidInput(f"{ability} of chat {name} is no list of questions; correct it.")
+            raise InvalidInput(f"{ability} of chat {name} is not a list of questions; correct it.")
         for number, entry in enumerate(entries, 1):
             if not isinstance(entry, Mapping) or not isinstance(entry.get("question"), str):
                 raise InvalidInput(

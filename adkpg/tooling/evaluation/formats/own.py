@@ -137,5 +137,5 @@ def _unix(seconds: float, what: str) -> datetime:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError) as exc:
         raise InvalidInput(
-            f"The time {seconds!r} of {what} is no Unix time; give seconds since 1970."
+            f"The time {seconds!r} of {what} is not a Unix time; give seconds since 1970."
         ) from exc

@@ -1,1 +1,1 @@
-"""Suites that say what ADK expects of its services, for whoever implements one."""
+"""Suites that say what ADK expects of its services, for those who implement one."""

@@ -31,10 +31,10 @@ _CONFIGS: list[tuple[dict[str, Any], list[str]]] = [
 class SessionServiceConformance:
     """Tests of a session service; inherit them and give the fixture ``service``.
 
-    Each test wants a service without sessions. They say what ADK's documentation and services say;
-    where ADK's services disagree, what a service on a database can keep: append order, one writer
-    at a time, an event stored once, whatever text it holds. A service that differs on purpose
-    overrides that test and says why::
+    Each test wants a service without sessions. They say what ADK's documentation and services say.
+    Where ADK's services disagree, they say what a service on a database can keep: append order, one
+    writer at a time, an event stored once, whatever text it holds. A service that differs on
+    purpose overrides that test and says why::
 
         class TestMySessions(SessionServiceConformance):
             @pytest.fixture

@@ -16,7 +16,7 @@ from adkpg.queries import Queries, Query, Statement
 from adkpg.tooling.transfer.kinds import KINDS, Kind
 
 Whose = Literal["app", "user", "session"]
-"""Of what a statement is: all of an app, what one user has, or what belongs to one session."""
+"""What a statement reads: all of an app, what one user has, or what belongs to one session."""
 
 
 def _line(kind: Kind) -> str:
@@ -54,7 +54,7 @@ def select_lines(
     """Reads a page of lines in the order of their keys; each row has its key and the line.
 
     Args:
-      kind: Of which kind.
+      kind: What the rows are.
       part: One of the kind's conditions.
       app_name: The app.
       user_id: One user's; None is all of the app.

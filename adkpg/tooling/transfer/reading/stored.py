@@ -29,7 +29,7 @@ class Stored:
     Args:
       database: Where.
       app_name: The app.
-      user_id: One user; None is everybody, and what the app knows and shares.
+      user_id: One user; None is all users, and what the app knows and shares.
       session_id: One session of the user.
       objects: The object store, from which files come as bytes.
       named: Whether files of an object store are named alone.
@@ -154,8 +154,8 @@ class Stored:
             elif self._objects is None:
                 raise ConfigurationError(
                     f"The bytes of file {file['name']!r} are in an object store; set "
-                    "ADKPG_ARTIFACT_STORE as it was when it was saved, or export the names of "
-                    "objects alone (objects=False, --no-objects)."
+                    "ADKPG_ARTIFACT_STORE to its value when the artifact was saved, or export "
+                    "the names of objects alone (objects=False, --no-objects)."
                 )
             else:
                 parts = _cut(self._stream(file, self._objects))

@@ -57,7 +57,7 @@ class AdkDatabaseSource:
       opened: The database.
       layout: How it is laid out.
       selection: What of it is wanted.
-      zone: Where its writer ran, if somebody said.
+      zone: Where its writer ran, if that was given.
       elsewhere: Other Postgres schemas that have tasks of A2A.
 
     Attributes:
@@ -309,7 +309,7 @@ def _is_partial(record: Record) -> bool:
 
 def _orphan(row: Any) -> Unread:
     return Unread(
-        reason="its session is not stored, so nobody could read it.",
+        reason="its session is not stored, so no call could read it.",
         app_name=row.app_name,
         user_id=row.user_id,
         session_id=row.session_id,
@@ -325,7 +325,7 @@ def _state(
         value = text if isinstance(text, dict) or text is None else json.loads(text)
     except (TypeError, ValueError, RecursionError) as exc:
         return {}, Unread(
-            reason=f"its state is no JSON ({exc}); it was taken as empty.",
+            reason=f"its state is not JSON ({exc}); it was taken as empty.",
             app_name=app_name,
             user_id=user_id,
             session_id=session_id,
@@ -351,8 +351,8 @@ async def adk_database(
     Args:
       opened: The database.
       selection: What of it is wanted.
-      settings: Of the database that is written to; its own schema is left out.
-      zone: Where its writer ran, if somebody said.
+      settings: Those of the database that is written to; its own schema is left out.
+      zone: Where its writer ran, if that was given.
       schema: The Postgres schema of the tables; None finds the one that has them.
 
     Raises:

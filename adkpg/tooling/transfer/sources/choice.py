@@ -35,7 +35,7 @@ class Source(Protocol):
         """Gives up what it holds."""
 
     async def total(self) -> int:
-        """Returns how much there is to read, in its own unit; 0 if nobody knows."""
+        """Returns how much there is to read, in its own unit; 0 if unknown."""
 
     def records(self) -> AsyncGenerator[tuple[Record, int]]:
         """Yields its records, and how much was read.
@@ -57,7 +57,7 @@ async def chosen(
     Args:
       source: A URL, a file, or a live session service.
       selection: What of it is wanted.
-      settings: Of the database that is written to; its own tables are no source.
+      settings: Those of the database that is written to; its own tables are no source.
       source_timezone: The zone of times that say none.
       source_schema: The Postgres schema of the source's tables.
 

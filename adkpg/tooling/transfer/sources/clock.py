@@ -43,7 +43,7 @@ def read_time(value: object, zone: ZoneInfo | None = None) -> datetime | None:
 
     Args:
       value: Unix seconds or milliseconds, a text in ISO 8601, or what a driver makes of it.
-      zone: Of a time that says none; None is UTC.
+      zone: The zone of a time that says none; None is UTC.
     """
     if isinstance(value, (int, float)):
         return clamped(value / 1000 if abs(value) >= _MILLISECONDS else value)
@@ -71,7 +71,7 @@ class Clock:
     """Reads times that were stored without their zone.
 
     Args:
-      zone: Where the writer ran; None if nobody said.
+      zone: Where the writer ran; None if it was not given.
 
     Attributes:
       doubtful: How many times were read by a guess.

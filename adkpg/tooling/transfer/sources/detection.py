@@ -70,7 +70,7 @@ def layout_of(
         columns={
             table: frozenset(columns)
             for table, columns in tables.items()
-            if (of_a2a if table in A2A_TABLES else of_adk)  # else somebody else's of that name
+            if (of_a2a if table in A2A_TABLES else of_adk)  # else another program's of that name
         },
     )
 

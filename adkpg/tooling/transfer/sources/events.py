@@ -66,7 +66,7 @@ def read_rows(rows: Sequence[Any]) -> list[EventRecord | Unread]:
     found: list[EventRecord | Unread] = []
     for row, text, event in zip(rows, texts, _read(texts), strict=True):
         if not _is_object(row.event_data) or event is None:
-            found.append(_unread(row, "its event_data is no JSON object."))
+            found.append(_unread(row, "its event_data is not a JSON object."))
         elif event.error_code == jsontext.UNREADABLE:
             found.append(_unread(row, event.error_message or "it cannot be read."))
         else:
@@ -75,7 +75,7 @@ def read_rows(rows: Sequence[Any]) -> list[EventRecord | Unread]:
 
 
 def _read(texts: Sequence[str]) -> list[Event | None]:
-    """Returns the events of texts; None for one that is no JSON."""
+    """Returns the events of texts; None for one that is not JSON."""
     try:
         return [*jsontext.read_events(texts)]
     except ValueError:

@@ -23,8 +23,8 @@ class ExportFile:
     Args:
       path: The file.
       selection: What of it is wanted.
-      settings: Of the database that is written to: what they allow no event or state to be makes
-        no line either.
+      settings: Those of the database that is written to. A line longer than they allow an event or
+        state to be is refused.
 
     Attributes:
       name: What the report calls it.
@@ -105,8 +105,8 @@ class _Reading:
         except (UnicodeDecodeError, InvalidInput) as exc:
             if self._number == 1:
                 raise InvalidInput(
-                    f"{self._name} is neither a database nor an export of adkpg: its first "
-                    "line is no JSON object with a type; give one of the two."
+                    f"{self._name} is neither a database nor an export of adkpg: its first line "
+                    "is not a JSON object with a type; give one of the two."
                 ) from exc
             self._seen[_BROKEN] += 1
             yield Unread(reason=f"line {self._number}: {exc}")
@@ -175,8 +175,8 @@ class _Reading:
         """Yields that an export has no last line, if it has none."""
         if not self._ended:
             yield Unread(
-                reason=f"{self._name} has an export without its last line: it was cut while it was "
-                "written, and what followed is not in it."
+                reason=f"{self._name} has an export without its last line: it was cut while it "
+                "was written, and the lines after that are missing."
             )
 
     def _missing(self, told: object) -> list[str]:

@@ -27,7 +27,7 @@ class Opened:
     Attributes:
       name: Its address without password, or its file.
       dialect: ``sqlite``, ``postgresql`` or ``mysql``.
-      engine: Of it.
+      engine: The source's.
       close: Gives it up.
     """
 
@@ -83,7 +83,7 @@ async def opened(source: str, settings: Settings, *, writes: bool = False) -> Op
 
     Args:
       source: A URL, or a file's name.
-      settings: Of adkpg's own database.
+      settings: Those of adkpg's own database.
       writes: Whether it is written to; a file is then made if there is none.
 
     Raises:
@@ -119,7 +119,7 @@ def _sqlite(path: Path, *, writes: bool) -> Opened:
             f"There is no file {path}; a URL of SQLite has three slashes before a relative path "
             "and four before an absolute one."
         )
-    # A file that nobody may write, in a folder that nobody may, has no log to be read either.
+    # A file that is not writable, in a folder that is not, has no log to be read either.
     frozen = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
     uri = f"file:{quote(str(path.absolute()))}?mode=ro{frozen}"
 
@@ -141,8 +141,8 @@ def _mysql(rest: str) -> Opened:
         name = url.set(drivername="mysql").render_as_string(hide_password=True)
     except (sqlalchemy.exc.ArgumentError, ValueError):  # its text repeats the URL
         raise ConfigurationError(
-            "The source's URL cannot be read; write mysql://user:password@host/database, and what "
-            "is special in a password as %XX."
+            "The source's URL cannot be read; write mysql://user:password@host/database, and "
+            "special characters in a password as %XX."
         ) from None
     try:
         engine = create_async_engine(url)

@@ -24,12 +24,12 @@ from google.adk.events.event_actions import EventActions
 from adkpg.errors import InvalidInput
 
 MAX_BYTES = 16 * 2**20
-"""Of a pickle, and of the texts and digits that it makes, each as often as it is referred to."""
+"""Size of a pickle, and of the texts and digits it makes, each as often as it is referred to."""
 MAX_STEPS = 500_000
 """Opcodes of a pickle, and values that it makes, each counted as often as it is referred to."""
 MAX_DEPTH = 600
 MAX_DIGITS = 4_300
-"""Of a number: what Python's own conversion takes by default."""
+"""Length of a number: what Python's own conversion takes by default."""
 
 _MAX_BITS = int(MAX_DIGITS * math.log2(10))
 _LONGEST_NAME = 500
@@ -50,7 +50,7 @@ class _Name:
 
     def __post_init__(self) -> None:
         if len(self.module) + len(self.name) > _LONGEST_NAME:  # each call reads it
-            raise ValueError("it names what has too long a name")
+            raise ValueError("it names something with too long a name")
 
     def __str__(self) -> str:
         return f"{self.module}.{self.name}"

@@ -33,7 +33,7 @@ def read_task(row: Any, selection: Selection, now: datetime) -> Any:
     try:
         metadata = _value(row.metadata)
         app_name = _named(metadata, "adk_app_name") or app_name
-        # The sdk's owner may be a name that nobody has checked, which ADK's user never is.
+        # The sdk's owner may be a name that no server has checked, which ADK's user never is.
         user_id = _named(metadata, "adk_user_id") or user_id or anonymous(row.context_id)
         if not selection.takes(app_name or "", user_id):
             return None
@@ -94,7 +94,7 @@ def _record(task: Task, app_name: str, user_id: str, at: datetime, now: datetime
     require_storable(
         app_name=app_name, user_id=user_id, task_id=task.id, session_id=task.context_id
     )
-    # Nobody works on it any more: who reads it first finds it FAILED.
+    # No process works on it any more: its first reader finds it FAILED.
     is_over = task.status.state in FINAL | RUNNING
     return KINDS["task"].record(
         app_name=app_name,

@@ -21,7 +21,7 @@ class RowWriter:
     Args:
       database: Where.
       report: Is told of what differs or cannot be stored.
-      kind: Of which kind.
+      kind: What the rows are.
       writing: Whether they are written; else they are looked at alone.
     """
 
@@ -77,7 +77,7 @@ async def copied(
 
     Args:
       transaction: Where.
-      kind: Of the records.
+      kind: The records'.
       records: The rows.
       refused: Gets those that the server refused, and why.
     """

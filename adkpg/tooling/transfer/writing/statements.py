@@ -175,7 +175,7 @@ def merge_app_states(
 ) -> Query[AppState]:
     """Merges states of apps into those that are stored, and returns them.
 
-    Of a key in both, the later wins. A null time is not known.
+    If a key is in both, the later wins. A null time is not known.
     """
 
 

@@ -22,7 +22,7 @@ _Given = tuple[AppState | UserState, str]
 class StateWriter:
     """Takes shared states, and writes them in batches.
 
-    Of a key that is there already the later value wins, by the times of the two states.
+    If a key is there already, the later value wins, by the times of the two states.
 
     Args:
       database: Where.
