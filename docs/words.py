@@ -1,6 +1,7 @@
 """Finds sentences that a reader has to read twice; ``make check`` runs it.
 
-It reads README, the pages of docs/, and the docstrings and texts of adkpg. Arguments name files to read.
+It reads README, the pages of docs/, and the docstrings and texts of adkpg. Arguments name files to
+read instead.
 """
 
 import ast

@@ -90,3 +90,7 @@ def test_docstrings_and_texts_of_a_module_are_read_but_names_and_comments_are_no
         f"TEXT = f'Nobody has {{NAME}} here.{_LONG}'\n"
     )
     assert [line for line, _ in words.module(source)] == [1, 5]
+
+
+def test_pages_and_code_are_held_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert words.main([]) == 0, capsys.readouterr().out
