@@ -136,7 +136,7 @@ async def test_no_backup_is_taken_through_a_worker(
         return Cluster("14.0-1", 1, {"sessions": "h"})
 
     monkeypatch.setattr(Installation, "cluster", cluster)
-    with pytest.raises(ConfigurationError, match=r"is a worker's .*; name the coordinator"):
+    with pytest.raises(ConfigurationError, match=r"is on a worker .*; name the coordinator"):
         await back_up(database, tmp_path / "f", progress=nothing)
     assert os.listdir(tmp_path) == []
 

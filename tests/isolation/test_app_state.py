@@ -51,5 +51,5 @@ async def test_the_server_holds_a_client_of_other_settings_to_it(database_url: s
                         made = await service.create_session(**ADA, state={"app:rule": "mine"})
                         assert made.state == {"app:rule": "mine"}
                     else:
-                        with pytest.raises(PermissionDenied, match="let the app alone write"):
+                        with pytest.raises(PermissionDenied, match="let only the app itself write"):
                             await service.create_session(**ADA, state={"app:rule": "evil"})

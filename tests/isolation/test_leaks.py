@@ -140,7 +140,7 @@ async def test_nothing_is_written_in_another_users_name(served: Database) -> Non
     with adkpg.scope(**HERS):
         for owner in ("bob", "\x01app"):
             row = insert(sessions).values(app_name=APP, user_id=owner, session_id="forged")
-            with pytest.raises(PermissionDenied, match="outside of the scope"):
+            with pytest.raises(PermissionDenied, match="outside of the entered scope"):
                 await rows(served, row)
         with pytest.raises(PermissionDenied):
             await rows(served, insert(app_states).values(app_name="other", state=text("'{}'")))

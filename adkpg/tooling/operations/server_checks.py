@@ -192,7 +192,7 @@ def _cure_of_schema(database: Database, said: str) -> str:
         return "pip install --upgrade adkpg"
     if "adkpg db distribute" in said:
         return "adkpg db distribute"
-    if "nothing migrates them" not in said:
+    if "no migration leads from them" not in said:
         return "adkpg db upgrade"
     if database.url == "embedded":
         return "export ADKPG_EMBEDDED_DIR=another   # a folder for a new server"
