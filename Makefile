@@ -101,7 +101,9 @@ docs: $(INSTALLED) ## write docs/cli.md and docs/settings.md from the code
 	$(BIN)/python docs/generate.py
 
 site: $(INSTALLED) ## the documentation as a site, in site/; opens without a server or a network
+	@printf '%s\n' "Building the site takes about a minute."
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir $(or $(SITE),site)
+	@printf '%s\n' "Open $(or $(SITE),site)/index.html in a browser."
 
 DIST ?= dist
 release: $(INSTALLED) ## wheel, sdist and SBOM in dist/, checked, the same bytes everywhere; publishes nothing: push the tag
