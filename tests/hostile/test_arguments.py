@@ -16,6 +16,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import asyncpg
 import pytest
+from a2a.server.cluster import TaskVersion
+from a2a.server.context import ServerCallContext
+from a2a.types import ListTasksRequest, Task
 from google.genai import types
 
 import adkpg
@@ -23,6 +26,7 @@ from adkpg import Database
 from adkpg.errors import AdkpgError, InvalidInput
 from adkpg.interface.internal import is_internal
 from adkpg.tooling.evaluation import SavedQuestions
+from tests.fakes.callers import Named
 from tests.fakes.conversation import entry, said
 from tests.fakes.front_door import PACKAGES
 from tests.fakes.public_calls import APP, Person, Services, furnish
@@ -98,6 +102,11 @@ def _valid(services: Services) -> dict[str, Any]:
         "dimensions": ToyEmbedder().dimensions,
         "embedder": ToyEmbedder(),
         "config": "english",
+        "task_id": ADA.task_id,
+        "task": Task(id=ADA.task_id, context_id="c"),
+        "prev_version": TaskVersion(99),  # of no task, so that no save is made
+        "params": ListTasksRequest(),
+        "context": ServerCallContext(user=Named(ADA.user_id)),
     }
 
 
