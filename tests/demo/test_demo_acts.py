@@ -43,7 +43,7 @@ def test_the_whole_demo_on_the_embedded_server(demo: Demo, embedded_dir: Path) -
     assert outcome.code == 0, outcome.err
     assert outcome.err == ""
     assert "embedded Postgres that comes with adkpg[embedded]" in outcome.words
-    assert "a small offline one that answers only from what it is given" in outcome.words
+    assert "a small offline one that answers only from its input" in outcome.words
     assert "FAILED" not in outcome.out
     assert len(set(re.findall(r"process (\d+)", outcome.out))) == 3
     assert "the model receives 13 contents" in outcome.words, "the resumed session's 12 and one"

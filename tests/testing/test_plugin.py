@@ -89,6 +89,7 @@ class TestAdks(SessionServiceConformance):
     test_a_stale_writer_of_the_same_timestamp_is_refused = None
     test_a_stale_session_rebuilt_from_json_is_refused = None
     test_another_event_of_a_stored_id_is_refused = None
+    test_half_a_character_becomes_a_mark = None
 """
 CONFTEST = """
 import pytest
