@@ -46,7 +46,7 @@ def test_the_whole_demo_on_the_embedded_server(demo: Demo, embedded_dir: Path) -
     assert "a small offline one that answers only from its input" in outcome.words
     assert "FAILED" not in outcome.out
     assert len(set(re.findall(r"process (\d+)", outcome.out))) == 3
-    assert "the model receives 13 contents" in outcome.words, "the resumed session's 12 and one"
+    assert "the model receives 13 messages" in outcome.words, "the resumed session's 12 and one"
     assert "calls load_memory" in outcome.words
     assert outcome.words.count(f"assistant {ANSWER}") == 2, "load_memory, preload_memory"
     assert re.search(r"^memories +6 ", outcome.out, re.MULTILINE)
