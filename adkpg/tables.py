@@ -817,7 +817,7 @@ tasks = Table(
         _TIME,
         nullable=True,
         comment="When it ended, or will be taken for ended unless its process renews this; NULL "
-        "while it waits for somebody.",
+        "while it waits for input.",
     ),
     _key("app_name"),
     _key("user_id"),

@@ -62,7 +62,7 @@ class Running:
         if sign is None:
             sign = signs[_key(place)] = _Sign(place)
             saver.add_done_callback(sign.end)
-            # Of a loop that was closed no task is ever done.
+            # Tasks of a closed loop are never done.
             weakref.finalize(saver, sign.end).atexit = False
         return sign
 

@@ -16,7 +16,7 @@ _parts = Queries(__file__, **_STATES)
 _sql = Queries(
     __file__,
     **_STATES,
-    **{name: _parts.text(name) for name in ("saved", "compared", "ends_at")},
+    **{name: _parts.text(name) for name in ("saved", "advanced")},
 )
 
 

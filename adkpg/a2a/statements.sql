@@ -1,5 +1,5 @@
 -- name: insert_task
-WITH made AS (
+WITH changed AS (
   INSERT INTO {schema}.tasks (
     app_name, user_id, task_id, session_id, state, status_at, payload, revision_token, ends_at
   )
@@ -13,30 +13,15 @@ WITH made AS (
   ON CONFLICT (app_name, user_id, task_id) DO NOTHING
   RETURNING revision
 )
-SELECT revision FROM (
-    SELECT m.revision FROM made AS m
-    UNION ALL
-    -- A save whose answer was lost.
-    SELECT t.revision
-    FROM {schema}.tasks AS t
-    WHERE t.app_name = :app_name AND t.user_id = :user_id AND t.task_id = :task_id
-      AND t.revision_token = :token::uuid
-  ) AS saved;
+{saved};
 
 -- name: replace_task
 WITH changed AS (
   UPDATE {schema}.tasks AS t
-  SET revision = t.revision + 1,
-    revision_token = :token,
-    payload_revision = t.revision + 1,
+  SET payload_revision = t.revision + 1,
     payload = :payload,
     session_id = :session_id,
-    state = :state,
-    status_at = :status_at,
-    updated_at = now(),
-    ends_at = {ends_at}
-  WHERE t.app_name = :app_name AND t.user_id = :user_id AND t.task_id = :task_id
-    AND {compared}
+    {advanced}
   RETURNING t.revision
 ),
 replaced AS (
@@ -49,14 +34,7 @@ replaced AS (
 -- name: add_event
 WITH changed AS (
   UPDATE {schema}.tasks AS t
-  SET revision = t.revision + 1,
-    revision_token = :token,
-    state = :state,
-    status_at = :status_at,
-    updated_at = now(),
-    ends_at = {ends_at}
-  WHERE t.app_name = :app_name AND t.user_id = :user_id AND t.task_id = :task_id
-    AND {compared}
+  SET {advanced}
   RETURNING t.revision, t.session_id
 ),
 added AS (
@@ -79,18 +57,22 @@ SELECT revision FROM (
       AND t.revision_token = :token
   ) AS saved
 
--- name: compared
-t.state NOT IN {final}
-    AND (:revision::bigint IS NULL OR t.revision = :revision)
-    AND (:before::uuid IS NULL OR t.revision_token = :before)
-
--- name: ends_at
-CASE
+-- name: advanced
+revision = t.revision + 1,
+    revision_token = :token,
+    state = :state,
+    status_at = :status_at,
+    updated_at = now(),
+    ends_at = CASE
       WHEN :state IN {final} THEN now()
       -- In an index: renewed by its half, so that saves in between are in place.
       WHEN :state IN {running} AND t.ends_at > now() + make_interval(secs => :lease_s::float8 / 2) THEN t.ends_at
       WHEN :state IN {running} THEN now() + make_interval(secs => :lease_s)
     END
+  WHERE t.app_name = :app_name AND t.user_id = :user_id AND t.task_id = :task_id
+    AND t.state NOT IN {final}
+    AND (:revision::bigint IS NULL OR t.revision = :revision)
+    AND (:before::uuid IS NULL OR t.revision_token = :before)
 
 -- name: renew
 WITH renewed AS (

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS, REGISTER
 
-revision = "0001r39"
+revision = "0001r40"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -555,7 +555,7 @@ def upgrade() -> None:
             postgresql.TIMESTAMP(timezone=True),
             nullable=True,
             comment="When it ended, or will be taken for ended unless its process renews this; NULL "
-            "while it waits for somebody.",
+            "while it waits for input.",
         ),
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
         sa.Column("user_id", sa.Text(collation="C"), nullable=False),

@@ -77,7 +77,7 @@ async def console(
     """Browse sessions and memories in a web console.
 
     It prints its address, and runs until stopped. It listens only on this machine. Other accounts
-    of the machine do not get in, because a browser must show a token: the variable
+    on the machine do not get in, because a browser must show a token: the variable
     ADKPG_CONSOLE_TOKEN, or a new token that is printed. The browser that it opens shows a token of
     its own, which works once; so does each address that is printed with a new token. The audit
     notes each change with your name.
