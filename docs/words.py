@@ -22,7 +22,7 @@ _PATTERNS = {
 _LEFT_OUT = ("adkpg/facts/prompts.py", "docs/benchmarks.md")
 _CODE = re.compile(r"``[^`]*``|`[^`\n]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_END = re.compile(r"[.!?][\"')*_]*\s+(?=[A-Z0-9`\"'(*_\[])")
+_END = re.compile(r"[.!?][\"')*_]*\s+(?=adk|[A-Z0-9`\"'(*_\[])")
 _COMMENT = re.compile(r"(?s)<!--.*?-->")
 # Begins an entry of a list, or of a docstring's arguments.
 _ENTRY = re.compile(r"\s*(?:[*-]|\d+\.)\s+|  \*{0,2}\w+(?:, \w+)*(?: \([^)]*\))?: ")

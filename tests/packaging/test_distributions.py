@@ -98,6 +98,7 @@ def test_the_wheel_has_the_licence_and_the_extras(wheel: Path) -> None:
     assert "License-File: LICENSE\n" in text
     extras = set(re.findall(r"^Provides-Extra: (\S+)$", text, re.MULTILINE))
     assert extras == {
+        "a2a",
         "all",
         "console",
         "embedded",

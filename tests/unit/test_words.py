@@ -49,6 +49,7 @@ def test_a_sentence_that_has_to_be_read_twice_is_found(sentence: str, advice: st
         "It does nothing, but it says so.",
         " ".join(["word"] * 40) + ".",
         f"{' '.join(['word'] * 30)}. {' '.join(['Word'] * 30)}. `code` {' '.join(['word'] * 30)}.",
+        f"{' '.join(['word'] * 30)}. adkpg {' '.join(['word'] * 30)}. 2 {' '.join(['word'] * 30)}.",
         f"It says [a word]({'https://example.com/' * 50}).",
     ],
 )
