@@ -57,7 +57,7 @@ def sized(
         "remembered turns a day": f"{turns_per_day:,.0f}",
         "share of the memories in use at a time": f"{active:.0%}",
         "data": _bytes(data),
-        "machines and their disks, with 30 % of slack": f"{machines} x " + _bytes(data * SLACK / machines),
+        "machines, and disk with 30 % slack": f"{machines} x " + _bytes(data * SLACK / machines),
         "memory for what is in use, all machines": _bytes(cached),
         "WAL a day": _bytes(turns_per_day * wal),
         "growth a day": _bytes(turns_per_day * each),
