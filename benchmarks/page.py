@@ -113,7 +113,8 @@ contender without a figure cannot do it.
 
 * **†** marks reads that did not find all that was written, which is each event, whole and in order,
   and every state key; or that found a memory of another user.
-* **A percentage** is the share of the asked memories that a search found, if it is below 99.5 %.
+* **A percentage** below 99.5 is the share that a search found: of the ten nearest memories, or of
+  those that the questions come from.
 """
 
 _SUITES = {
@@ -191,7 +192,8 @@ def _slower(figures: Sequence[Figure]) -> str:
         if below := sorted(each for each in times if each < 1):
             several = f" to {number(below[-1])}x" if len(below) > 1 else ""
             rows.append((*named, f"{len(below)} of {len(times)}", f"{number(below[0])}x{several}"))
-    return _table(("package", "case", "at sizes", "its time, of adkpg's"), rows)
+    table = _table(("package", "case", "at sizes", "its time, of adkpg's"), rows)
+    return f"The percentages below say which of these find less.\n\n{table}"
 
 
 def _short(size: str) -> str:

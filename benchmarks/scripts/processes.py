@@ -307,8 +307,8 @@ def page_table(report: dict[str, dict[str, Any]]) -> str:
         if (row["clients"], row["processes"]) == (32, 1):
             spent = (row["client"], row["server"], row["wal"] / 1000)
             served = (1000 / row["client"], 1000 / row["server"])
-            cells = [f"{each:.1f}" for each in spent] + [f"{each:,.0f}" for each in served]
-            lines.append(f"| {row['kind']} | {' | '.join(cells)} |")
+            shown = [f"{each:.1f}" for each in spent] + [f"{each:,.0f}" for each in served]
+            lines.append(f"| {row['kind']} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
