@@ -6,13 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.figures import OURS, Bar, Figure, Header, Report, find
+from benchmarks.figures import FLOOR, OURS, Bar, Figure, Header, Report, find
 
 DOCS = Path(__file__).parent.parent / "docs"
 FIGURES = DOCS / "benchmarks.json"
 PAGE = DOCS / "benchmarks.md"
 
-_FOUND = re.compile(r"finds [\d.]+ of what there is to find")
+_WHOLE = 0.995
+"""A share that is shown as 100 %."""
+
+_LEFT_OUT = ("append, one-key delta", "append with user: state")
+"""Cases that are in the file alone, because others say as much."""
+
 TITLES = {"sessions": "Sessions", "memory": "Memory"}
 
 
@@ -93,38 +98,32 @@ search:
 
 # Benchmarks
 
-This page is for readers who want to know how much faster or slower adkpg is than the packages that
-they could use instead, and how close it is to the floor: its own statement on a bare driver. Each
-contender is the real package. It has the tables and indexes that it makes itself, in a database of
-its own, on one server with its default durability. The contenders take turns in blocks within one
-run, and each figure is over all blocks except the first. So compare figures of one table with each
-other, and not with figures of another machine.
+This page is for readers who choose a package. It says how much faster or slower adkpg is than other
+packages, and than the floor, which is its own statement on a bare driver.
 
-`make bench` measures everything again and writes `benchmarks.json` and this page. `make bench
-ARGS="--quick"` takes two minutes and writes nothing. [Where the time
-goes](performance.md#bars-that-are-missed-and-why) explains the misses.
+Each contender is the real package, with the tables and indexes that it makes itself. They take
+turns in blocks on one server with default durability, so compare figures of one row only.
 
-* **p50** and **p95** are of one operation; **per s** counts all writers together.
-* **x adkpg** says how many times as long the contender takes as adkpg, or how many times fewer
-  operations it does in a second. Above 1, adkpg is faster.
-* **correct** says whether a read found all that was written: each event, whole and in order, and
-  every state key; the right memories, and no memory of another user. The notes below a table say
-  what was lost. A contender without figures cannot do the operation.
+`make bench` measures everything again, and writes `benchmarks.json` and this page. `make bench
+ARGS="--quick"` takes two minutes and writes nothing. The JSON file has all figures.
+
+A cell has the median of one operation (p50), or how many a second all writers do together. In
+brackets is how many times as long the contender takes as adkpg. **Above 1x, adkpg is faster.** A
+contender without a figure cannot do it.
+
+* **†** marks reads that did not find all that was written, which is each event, whole and in order,
+  and every state key; or that found a memory of another user.
+* **A percentage** below 99.5 is the share that a search found: of the ten nearest memories, or of
+  those that the questions come from.
 """
 
 _SUITES = {
     "sessions": """\
-Events are about 450 characters of text. Every contender has a pool of at most 16 connections. The
-*floor* of a read ends with one `validate_json`. openai-agents keeps plain dicts and validates
-nothing, while ADK's interface returns typed events. A proxy in a process of its own makes the
-delay: of 1 ms of a round trip, half is added each way.
+Events have about 450 characters, and pools at most 16 connections. A proxy makes the delay of 1 ms.
 """,
     "memory": """\
-All contenders embed with the same function, which costs next to nothing. A search asks for ten
-memories of one user among the memories of all. The exact answer is known, and so is the memory that
-the words of a question come from. The column before *correct* is the share that the search finds:
-of the ten nearest memories (*recall@10 against exact*), or of the memories that the questions come
-from (*asked memory in 10 hits*).
+All contenders embed with one function that costs next to nothing. A search asks for ten memories of
+one user, such as of 100 among 250,000. For one user of 250,000, adkpg answers from its HNSW index.
 """,
 }
 
@@ -136,24 +135,26 @@ def render(report: Report) -> str:
       report: Of at least one suite.
     """
     parts = [_INTRO, "## Bars\n", _bars(report.bars)]
+    parts += ["## Where adkpg is slower\n", _slower(report.figures)]
     for suite, title in TITLES.items():
         if suite not in report.headers:
             continue
+        figures = [figure for figure in report.figures if figure.suite == suite]
         parts += [
             f"## {title}\n",
             _SUITES[suite],
+            _natures(figures),
             *(f"![{plot.question}]({plot.file})\n" for plot in PLOTS if plot.suite == suite),
             _header(report.headers[suite]),
         ]
-        figures = [figure for figure in report.figures if figure.suite == suite]
         cases = dict.fromkeys(figure.case for figure in figures)
         for case in cases:
             base, colon, _ = case.partition(": ")
-            if colon and base in cases:
-                continue  # a column of that one
-            found = [each for each in figures if each.case.startswith(f"{case}: ")]
+            if (colon and base in cases) or case in _LEFT_OUT:
+                continue  # with a colon they are shares, in the cells of that one
+            shares = [each for each in figures if each.case.startswith(f"{case}: ")]
             parts.append(f"### {case[:1].upper()}{case[1:]}\n")
-            parts.append(_case([figure for figure in figures if figure.case == case], found))
+            parts.append(_case([figure for figure in figures if figure.case == case], shares))
     return "\n".join(parts)
 
 
@@ -167,13 +168,55 @@ def number(value: float | None) -> str:
 
 
 def _bars(bars: Sequence[Bar]) -> str:
+    found: dict[tuple[str, str], list[str]] = {}
+    for bar in bars:
+        place = f"{_short(bar.size)}: " if bar.size else ""
+        missed = "" if bar.holds else " **missed**"
+        cells = found.setdefault((bar.case, bar.rule), [])
+        cells.append(f"{place}{number(bar.value)}{missed}")
     held = sum(bar.holds for bar in bars)
-    rows = [
-        (bar.case, bar.size, bar.rule, number(bar.value), "holds" if bar.holds else "**missed**")
-        for bar in bars
-    ]
-    table = _table(("case", "size", "bar", "measured", ""), rows, right=(3,))
-    return f"{held} of {len(bars)} hold.\n\n{table}"
+    why = "[Where the time goes](performance.md#bars-that-are-missed-and-why) explains the misses."
+    rows = [(*named, "; ".join(cells)) for named, cells in found.items()]
+    return f"{held} of {len(bars)} hold. {why}\n\n" + _table(("case", "bar", "measured"), rows)
+
+
+def _slower(figures: Sequence[Figure]) -> str:
+    """The cases in which another package is faster, with its time as a share of adkpg's."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for figure in figures:
+        times = figure.times(find(figures, figure.case, figure.size))
+        if times is not None and figure.unit != "recall" and _is_peer(figure):
+            found.setdefault((figure.contender, figure.case), []).append(times)
+    rows = []
+    for named, times in found.items():
+        if below := sorted(each for each in times if each < 1):
+            several = f" to {number(below[-1])}x" if len(below) > 1 else ""
+            rows.append((*named, f"{len(below)} of {len(times)}", f"{number(below[0])}x{several}"))
+    table = _table(("package", "case", "at sizes", "its time, of adkpg's"), rows)
+    return f"The percentages below say which of these find less.\n\n{table}"
+
+
+def _short(size: str) -> str:
+    return size.replace(" memories", "")
+
+
+def _is_peer(figure: Figure) -> bool:
+    return not figure.contender.startswith((OURS, FLOOR))
+
+
+def _natures(figures: Sequence[Figure]) -> str:
+    """The notes on peers that hold for any run: those without a number."""
+    ours = {part for figure in figures if not _is_peer(figure) for part in _parts(figure)}
+    found: dict[str, dict[str, None]] = {}
+    for figure in filter(_is_peer, figures):
+        for part in _parts(figure):
+            if part not in ours and part != "cannot do it" and not re.search(r"\d", part):
+                found.setdefault(figure.contender, {})[part] = None
+    return "".join(f"* {contender}: {'; '.join(parts)}.\n" for contender, parts in found.items())
+
+
+def _parts(figure: Figure) -> list[str]:
+    return [part for part in figure.note.split("; ") if part]
 
 
 def _header(header: Header) -> str:
@@ -181,76 +224,40 @@ def _header(header: Header) -> str:
     pgvector = f", pgvector {header.pgvector}" if header.pgvector else ""
     machine = f"{header.cpu or header.machine}, {header.cores} cores, {header.ram_gb:g} GB"
     server = f"PostgreSQL {header.postgres}{pgvector} ({header.durability})"
-    return f"{header.date}, {machine}, {header.os}, Python {header.python}, {server}. {packages}.\n"
+    return f"{header.date}, {machine}, Python {header.python}, {server}.\n\n{packages}.\n"
 
 
 def _case(figures: Sequence[Figure], shares: Sequence[Figure]) -> str:
-    """A table of one case, with what each search found if that was measured, and its notes."""
-    found = {(share.size, share.contender): share for share in shares}
+    """A table of one case: a row of each size, a column of each contender."""
+    able = [figure for figure in figures if figure.samples]
+    names = dict.fromkeys(figure.contender for figure in able)
+    timed = any(figure.p50 is not None for figure in able)
     rows = []
-    size = None
-    for figure in figures:
-        ours = None if figure.contender == OURS else find(figures, figure.case, figure.size)
-        share = found.get((figure.size, figure.contender))
-        rows.append(
-            (
-                figure.size if figure.size != size else "",
-                f"**{figure.contender}**" if figure.contender == OURS else figure.contender,
-                number(figure.p50),
-                number(figure.p95),
-                number(figure.rate),
-                number(figure.times(ours)),
-                number(share.p50 if share else None),
-                ("yes" if figure.correct else "**no**") if figure.samples else "",
-            )
-        )
-        size = figure.size
-    unit = figures[0].unit
-    measure = shares[0].case.partition(": ")[2] if shares else ""
-    heads = ("", "", f"p50 ({unit})", f"p95 ({unit})", "per s", "x adkpg", measure, "correct")
-    kept = [place for place in range(8) if place == 1 or any(row[place] for row in rows)]
-    table = _table(
-        [heads[place] for place in kept],
-        [[row[place] for place in kept] for row in rows],
-        right=[column for column, place in enumerate(kept) if 2 <= place < 7],
-    )
-    notes = dict.fromkeys(
-        note for figure in figures for note in _notes(figure, figures, shown=bool(shares))
-    )
-    return table + "".join(f"\n* {note}" for note in notes) + ("\n" if notes else "")
+    for size in dict.fromkeys(figure.size for figure in able):
+        found = {figure.contender: figure for figure in able if figure.size == size}
+        cells = [_cell(found.get(name), found.get(OURS), shares) for name in names]
+        rows.append((_short(size), *cells))
+    heads = (figures[0].unit if timed else "a second", *names)
+    return _table(heads, rows, right=range(1, len(heads)))
 
 
-def _notes(figure: Figure, figures: Sequence[Figure], *, shown: bool) -> Iterable[str]:
-    """The notes on a figure; those on all contenders of its size name none of them.
-
-    Args:
-      figures: Those of the case.
-      shown: Whether the table shows the share that was found, so that no note needs to.
-    """
-    alongside = [set(_parts(each)) for each in figures if each.size == figure.size]
-    common = set.intersection(*alongside) if len(alongside) > 1 else set()
-    same = [set(_parts(each)) for each in figures if each.contender == figure.contender]
-    nature = set.intersection(*same) if len(same) > 1 else set()
-    parts = _parts(figure)
-    for part in parts:
-        if part in common:
-            yield f"{figure.size}: {part}." if figure.size else f"{part}."
-    own = [part for part in parts if part not in common]
-    if always := "; ".join(part for part in own if part in nature):
-        yield f"{figure.contender}: {always}."
-    faults = [part for part in own if part not in nature and not (shown and _FOUND.match(part))]
-    if faults:
-        place = f", {figure.size}" if figure.size and not figure.correct else ""
-        yield f"{figure.contender}{place}: {'; '.join(faults)}."
-
-
-def _parts(figure: Figure) -> list[str]:
-    return [part for part in figure.note.split("; ") if part]
+def _cell(figure: Figure | None, ours: Figure | None, shares: Sequence[Figure]) -> str:
+    if figure is None:
+        return ""
+    cell = number(figure.rate if figure.p50 is None else figure.p50)
+    if figure is not ours and (times := figure.times(ours)) is not None:
+        cell += f" ({number(times)}x)"
+    named = (figure.size, figure.contender)
+    share = next((each.p50 for each in shares if (each.size, each.contender) == named), None)
+    if share is not None and share < _WHOLE:
+        return f"{cell} {share:.0%}"
+    return cell if figure.correct else f"{cell} †"
 
 
 def _table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
 ) -> str:
-    rule = ["---:" if column in right else "---" for column in range(len(heads))]
-    lines = [heads, rule, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    rule = "|".join("---:" if column in right else "---" for column in range(len(heads)))
+    escaped = ([cell.replace("|", "\\|") for cell in row] for row in (heads, *rows))
+    head, *lines = (f"| {' | '.join(row)} |\n" for row in escaped)
+    return "".join((head, f"|{rule}|\n", *lines))

@@ -289,11 +289,26 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def page_table(report: dict[str, dict[str, Any]]) -> str:
-    """The figures as Markdown, for a page."""
-    head = ("calls", "clients", "processes", "pool of each", "loop", "a second", "p50 ms", "p95 ms")
-    more = ("client's CPU ms", "server's CPU ms", "WAL kB", "cores", "Busy")
-    lines = [f"| {' | '.join((*head, *more))} |", "|---" + "|---:" * 3 + "|---" + "|---:" * 8 + "|"]
-    lines += [f"| {row['kind']} | {' | '.join(cells(row))} |" for row in report.values()]
+    """The figures of the default pool and loop as Markdown, for a page."""
+    rows = [row for row in report.values() if (row["pool"], row["loop"]) == (10, "asyncio")]
+    kinds = dict.fromkeys(row["kind"] for row in rows)
+    lines = [f"| clients, processes | {' | '.join(kinds)} |", "|---" + "|---:" * len(kinds) + "|"]
+    for place in dict.fromkeys((row["clients"], row["processes"]) for row in rows):
+        found = [row for row in rows if (row["clients"], row["processes"]) == place]
+        shown = [f"{row['per s']:,.0f} ({row['p50']:,.1f})" for row in found]
+        lines.append(f"| {place[0]}, {place[1]} | {' | '.join(shown)} |")
+    lines += [
+        "",
+        "| 32 clients, one process | CPU ms of the client | of the server | WAL kB"
+        " | calls a second of a client's core | of a server's core |",
+        "|---" + "|---:" * 5 + "|",
+    ]
+    for row in rows:
+        if (row["clients"], row["processes"]) == (32, 1):
+            spent = (row["client"], row["server"], row["wal"] / 1000)
+            served = (1000 / row["client"], 1000 / row["server"])
+            shown = [f"{each:.1f}" for each in spent] + [f"{each:,.0f}" for each in served]
+            lines.append(f"| {row['kind']} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 

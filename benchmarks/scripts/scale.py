@@ -376,22 +376,18 @@ def address(server_url: str) -> str:
 
 
 def tables(report: dict[str, Any]) -> str:
-    """The figures as Markdown."""
+    """The figures as Markdown: the times of all sizes, and the bytes of the largest."""
     columns = sorted(report, key=int)
     head = " | ".join(f"{int(column):,}" for column in columns)
-    lines = [f"| p50 in ms (least) | {head} |", "|---" + "|---:" * len(columns) + "|"]
+    lines = [f"| p50 in ms | {head} |", "|---" + "|---:" * len(columns) + "|"]
     for name in dict.fromkeys(name for column in columns for name in report[column]["ms"]):
-        cells = []
-        for column in columns:
-            found = report[column]["ms"].get(name)
-            cells.append(f"{figure(found['p50'])} ({figure(found['least'])})" if found else "")
+        found = [report[column]["ms"].get(name) for column in columns]
+        cells = [figure(each["p50"]) if each else "" for each in found]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += ["", f"| bytes per memory | {head} |", "|---" + "|---:" * len(columns) + "|"]
-    for name in dict.fromkeys(name for column in columns for name in report[column]["bytes"]):
-        cells = [f"{report[column]['bytes'].get(name, 0):,.0f}" for column in columns]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    totals = [f"**{sum(report[column]['bytes'].values()):,.0f}**" for column in columns]
-    return "\n".join([*lines, f"| **all** | {' | '.join(totals)} |"])
+    sizes = report[columns[-1]]["bytes"]
+    lines += ["", f"| of {int(columns[-1]):,} memories | bytes each |", "|---|---:|"]
+    lines += [f"| {name} | {size:,.0f} |" for name, size in sizes.items()]
+    return "\n".join([*lines, f"| **all** | **{sum(sizes.values()):,.0f}** |"])
 
 
 def figure(value: float) -> str:

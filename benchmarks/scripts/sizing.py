@@ -17,7 +17,6 @@ from rich.table import Table
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-TABLES_OF_EVENTS = ("events", "sessions")
 SEARCHED = (
     "memories_pkey",
     "memory_lexemes_pkey",
@@ -48,9 +47,6 @@ def sized(
       active: Share of the memories whose users are served within an hour or so.
     """
     measured = report[max(report, key=int)]
-    of_events = sum(
-        size for name, size in measured["bytes"].items() if name.startswith(TABLES_OF_EVENTS)
-    )
     each = sum(measured["bytes"].values())
     data = memories * each
     cached = memories * active * sum(measured["bytes"][name] for name in SEARCHED)
@@ -58,18 +54,14 @@ def sized(
     machines = max(1, math.ceil(data * SLACK / NODE_BYTES))
     shards = 2 ** math.ceil(math.log2(max(32, data / SHARD_BYTES)))
     return {
-        "bytes of a memory, its event included": f"{each:,.0f} ({of_events:,.0f} the event)",
         "remembered turns a day": f"{turns_per_day:,.0f}",
         "share of the memories in use at a time": f"{active:.0%}",
         "data": _bytes(data),
-        "disk of a machine, with 30 % of slack": f"{machines} x " + _bytes(data * SLACK / machines),
-        "disk of its standby": "the same again",
+        "machines, and disk with 30 % slack": f"{machines} x " + _bytes(data * SLACK / machines),
         "memory for what is in use, all machines": _bytes(cached),
         "WAL a day": _bytes(turns_per_day * wal),
         "growth a day": _bytes(turns_per_day * each),
-        "remembering appends a second, on average": f"{turns_per_day / 86_400:,.0f}",
-        "machines": f"{machines}",
-        "shard_count, if distributed": f"{shards:,}" if machines > 1 else "32, as it is by default",
+        "shard_count, if distributed": f"{shards:,}" if machines > 1 else "32",
     }
 
 
