@@ -25,7 +25,7 @@ _RETRY_TIMEOUT_S = 3.0
 database_url = click.option(
     "--database-url",
     metavar="URL",
-    help="The database's URL.  [default: ADKPG_DATABASE_URL]",
+    help="postgresql://user:password@host/database, or embedded.  [default: ADKPG_DATABASE_URL]",
 )
 
 

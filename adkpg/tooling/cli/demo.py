@@ -13,7 +13,8 @@ _ACTS = 3
 @click.option(
     "--database-url",
     metavar="URL",
-    help="The database's URL.  [default: ADKPG_DATABASE_URL, else embedded]",
+    help="postgresql://user:password@host/database, or embedded.  "
+    "[default: ADKPG_DATABASE_URL, else embedded]",
 )
 @click.option("--act", type=click.IntRange(1, _ACTS), hidden=True)
 @click.option("--user", "user_id", hidden=True)

@@ -73,9 +73,9 @@ async def worker(
     """Embed memories that wait for a vector, until stopped.
 
     Run as many as you like. Ctrl-C and SIGTERM end it after the running batches, which have five
-    seconds. It retries jobs with growing delays, and gives up those that keep failing, with their
-    error. Every ten minutes it also does what `adkpg db tidy` does, and adds vectors to the index
-    of `adkpg memory index`.
+    seconds. It retries jobs with growing delays. Jobs that keep failing become dead letters, with
+    their error. Every ten minutes it also does what `adkpg db tidy` does, and adds vectors to the
+    index of `adkpg memory index`.
 
     \b
     Example:

@@ -56,8 +56,8 @@ def stats(
 ) -> None:
     """Print the waiting work and the sizes of tables.
 
-    Rows of tables are estimates. With --exact it also counts the rows of apps and users, and reads
-    the keys of all sessions and memories for it.
+    Rows of tables are as Postgres' catalog estimates them. With --exact it also counts the rows of
+    apps and users, and reads the keys of all sessions and memories for it.
 
     \b
     Example:
