@@ -191,8 +191,8 @@ class Settings(BaseSettings):
     tombstone_days: float = Field(
         default=30,
         gt=0,
-        description="Days that the mark of a deleted memory stays if its event is not stored, from "
-        "the session's deletion on, or since the event was last given to memory.",
+        description="Days that the mark of a deleted memory stays if its event is not stored, "
+        "counted from the session's deletion or from when the event was last given to memory.",
     )
     audit_days: float = Field(
         default=365,
@@ -223,8 +223,8 @@ class Settings(BaseSettings):
     )
     remember: bool | Literal["redacted"] = Field(
         default=False,
-        description="Whether appends remember: `true`, or `redacted`, without secrets that their "
-        "form or name tells (docs/capture.md says which). A policy given in code wins.",
+        description="Whether appends write memories: `true`, or `redacted`, without secrets that "
+        "their form or name tells (docs/capture.md says which). A policy given in code wins.",
     )
     text_search_config: str = Field(
         default="english",
