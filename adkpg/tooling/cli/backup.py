@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def backup(file: Path, database_url: str | None, *, yes: bool, as_json: bool) -> None:
     """Write all of adkpg's tables to one file.
 
-    FILE is in pg_dump's custom format. The tables are as they were at one moment; the agents go on
-    meanwhile. The embedded server uses the pg_dump of adkpg[embedded], any other server the one on
-    the PATH. FILE is read once more at the end, and only you may read it.
+    FILE holds the tables of one moment, in pg_dump's custom format; agents go on meanwhile. Only
+    you may read it. The command needs a pg_dump as new as the server, on the PATH or of
+    adkpg[embedded].
 
     \b
     Example:
@@ -75,10 +75,9 @@ def restore(
 ) -> None:
     """Restore adkpg's tables from a backup.
 
-    FILE was written by `adkpg backup`. One transaction restores it: after any error nothing has
-    changed. It asks before it drops tables that are there already. Tables of an older revision are
-    migrated. Ownership and grants are not in FILE: the tables belong to the role that restores, and
-    other roles keep what they could do with the tables that were there.
+    One transaction replaces the tables that are there: after any error nothing has changed. Tables
+    of an older revision are migrated. The tables belong to the role that restores, and grants stay
+    as they were.
 
     \b
     Example:

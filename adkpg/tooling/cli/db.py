@@ -89,10 +89,9 @@ async def check(database: adkpg.Database, *, as_json: bool) -> None:
 async def distribute(database: adkpg.Database, *, dry_run: bool, as_json: bool) -> None:
     """Distribute the tables over the nodes of a Citus cluster.
 
-    Each person's rows are on one node. Rows about an app, or about all of them, are copied to every
-    node. It does not ask, and loses nothing. Idempotent: an interrupted run keeps its work, and the
-    next one goes on from there. Each table is locked while its rows are moved. docs/distributed.md
-    says what works differently on a cluster.
+    It does not ask, and loses nothing. Each table is locked while its rows are moved. An
+    interrupted run keeps its work, and the next one goes on from there. docs/distributed.md says
+    what works differently on a cluster.
 
     \b
     Example:
@@ -124,9 +123,8 @@ async def distribute(database: adkpg.Database, *, dry_run: bool, as_json: bool) 
 def upgrade_server(old: Path | None, *, as_json: bool) -> None:
     """Move the embedded server to a new major version.
 
-    Use it if the data were made by an older PostgreSQL than the installed one. It needs the
-    programs of the older version once more. All databases and roles are dumped and restored; the
-    old data stay beside the new ones, for you to remove.
+    For data that an older PostgreSQL made. It needs the programs of that version once more, and
+    copies all databases and roles. The old data stay, for you to remove.
 
     \b
     Example:
@@ -157,10 +155,10 @@ def upgrade_server(old: Path | None, *, as_json: bool) -> None:
 async def tidy(database: adkpg.Database, *, take_over_files: bool, as_json: bool) -> None:
     """Erase data that has expired or is no longer needed.
 
-    It erases expired sessions and memories, and results of invocations whose key has expired. It
-    erases marks of deleted memories whose event has not been stored for ADKPG_TOMBSTONE_DAYS, and
-    entries of the audit older than ADKPG_AUDIT_DAYS. Workers do the same every ten minutes; without
-    one, run this regularly. It does not ask, because no agent can find this data.
+    It erases expired sessions, memories and results of invocations, old marks of deleted memories
+    (ADKPG_TOMBSTONE_DAYS), old entries of the audit (ADKPG_AUDIT_DAYS) and old tasks of A2A
+    (ADKPG_TASK_DAYS). It does not ask. Workers do the same every ten minutes; without one, run this
+    regularly.
 
     \b
     Example:
@@ -218,7 +216,7 @@ def downgrade(revision: str, database_url: str | None, **consent: bool) -> None:
 def sql(revision: str) -> None:
     """Print the SQL of `upgrade` without connecting.
 
-    `upgrade` would run it on an empty database; this is for reviewing it or running it by hand.
+    It is for an empty database, to review or to run by hand.
 
     \b
     Example:
@@ -264,9 +262,8 @@ def grants(purpose: Literal["migrate", "serve", "read", "work"], name: str) -> N
     """Print the SQL of a role's rights, without connecting.
 
     NAME is the Postgres role, which must exist. Run the SQL of `migrate` as an administrator before
-    `adkpg db upgrade`. Run the others afterwards as the role that migrates, before row-level
-    security is switched on or after it. A role for `work` also passes the policies of row-level
-    security.
+    `adkpg db upgrade`, and the others afterwards as the role that migrates. A role for `work` also
+    passes the policies of row-level security.
 
     \b
     Example:

@@ -27,10 +27,9 @@ def demo(
 ) -> None:
     """Show an agent that remembers across processes.
 
-    Three processes run one after the other: the first tells an ADK agent some facts, the second
-    resumes the session, the third asks in a new session what only memory knows. They write to
-    adkpg's own tables, which are created if missing. The model is Gemini if GOOGLE_API_KEY is set,
-    else a small offline one that answers only from what it is given.
+    The first process tells an ADK agent some facts, the second resumes the session, the third asks
+    in a new session what only memory knows. They write to adkpg's own tables, which are created if
+    missing. The model is Gemini if GOOGLE_API_KEY is set, else a small offline one.
 
     \b
     Example:

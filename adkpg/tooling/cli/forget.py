@@ -55,8 +55,8 @@ def forget(
 ) -> None:
     """Erase everything that is stored of a person.
 
-    It erases sessions, events, state, memories, facts, vectors, pending work and saved files, and
-    the files in another artifact service if it is named. One transaction per app; idempotent.
+    It also erases the files in another artifact service if it is named. One transaction per app;
+    idempotent.
 
     \b
     Example:

@@ -242,8 +242,7 @@ def prune(
     """Delete expired sessions, and old ones.
 
     Expired sessions are always deleted, others by age, with their events and saved files. Memories
-    stay. The user: state of all users stays too, unless --user-state is given. Rows are deleted in
-    short transactions.
+    stay, and so does the user: state, unless --user-state is given.
 
     \b
     Example:

@@ -53,7 +53,7 @@ _DONE: dict[WorkKind, str] = {"embed": "Embedded", "extract": "Drew facts from"}
     "--health-host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to answer them on; 0.0.0.0 is every address of the machine.",
+    help="The address to answer them on; 0.0.0.0 for all.",
 )
 @click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
 @as_json
@@ -72,13 +72,10 @@ async def worker(
 ) -> None:
     """Embed memories that wait for a vector, until stopped.
 
-    For applications that remember with each event (remember=), or that write much. Ctrl-C and
-    SIGTERM end it after the running batches, which have five seconds. Run as many as you like:
-    each claims jobs user by user, retries them with growing delays, and gives up those that keep
-    failing, with their error.
-    It also does what `adkpg db tidy` does, every ten minutes, and puts new vectors of users whom
-    `adkpg memory index` has indexed into the index. With --health-port, /livez is 200
-    while it runs, and /readyz while its database answers and has this version's tables.
+    Run as many as you like. Ctrl-C and SIGTERM end it after the running batches, which have five
+    seconds. It retries jobs with growing delays. Jobs that keep failing become dead letters, with
+    their error. Every ten minutes it also does what `adkpg db tidy` does, and adds vectors to the
+    index of `adkpg memory index`.
 
     \b
     Example:

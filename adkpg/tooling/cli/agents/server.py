@@ -22,7 +22,7 @@ _OPTIONS = (
         "--host",
         default="127.0.0.1",
         show_default=True,
-        help="The address to listen on; 0.0.0.0 is every address of the machine.",
+        help="The address to listen on; 0.0.0.0 for all.",
     ),
     click.option(
         "--port",
@@ -93,8 +93,7 @@ def web(**options: Any) -> None:
     """Serve agents with ADK's web UI, on this database.
 
     AGENTS_DIR holds a folder for each agent, or is the folder of one; the default is the current
-    folder. Sessions, memory and files are in ADKPG_DATABASE_URL. Messages of one session take
-    turns. The server does not ask who sends a request.
+    folder. Messages of one session take turns. The server does not ask who sends a request.
 
     \b
     Example:
@@ -110,9 +109,8 @@ def api_server(**options: Any) -> None:
     """Serve agents over HTTP with ADK's server, on this database.
 
     AGENTS_DIR holds a folder for each agent, or is the folder of one; the default is the current
-    folder. Sessions, memory and files are in ADKPG_DATABASE_URL. Requests of one session take
-    turns. GET /livez says whether the server runs, GET /readyz whether its databases answer and
-    have this version's tables. The server does not ask who sends a request.
+    folder. Requests of one session take turns. GET /livez and GET /readyz answer probes. The server
+    does not ask who sends a request.
 
     \b
     Example:

@@ -18,9 +18,9 @@ from adkpg.tooling.cli.switches import say_switches
 def run(arguments: tuple[str, ...]) -> None:
     """Talk with an agent at the terminal, on this database.
 
-    This is ADK's `adk run`, and every argument and option is its own; `adkpg run --help` shows
-    them. Sessions, memory and files are in ADKPG_DATABASE_URL; each of --session_service_uri,
-    --memory_service_uri and --artifact_service_uri still names another service.
+    Arguments and options are those of ADK's `adk run`. Sessions, memory and files are in
+    ADKPG_DATABASE_URL, unless --session_service_uri, --memory_service_uri or --artifact_service_uri
+    names another service.
 
     \b
     Example:

@@ -32,7 +32,7 @@ _TOKEN = "ADKPG_CONSOLE_TOKEN"
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on; 0.0.0.0 is every address of the machine.",
+    help="The address to listen on; 0.0.0.0 for all.",
 )
 @click.option(
     "--port",
@@ -76,11 +76,8 @@ async def console(
 ) -> None:
     """Browse sessions and memories in a web console.
 
-    It prints its address, and runs until stopped. It listens only on this machine. Other accounts
-    on the machine do not get in, because a browser must show a token: the variable
-    ADKPG_CONSOLE_TOKEN, or a new token that is printed. The browser that it opens shows a token of
-    its own, which works once; so does each address that is printed with a new token. The audit
-    notes each change with your name.
+    It runs until stopped. A browser must show a token: the variable ADKPG_CONSOLE_TOKEN, or a new
+    token in the printed address, which works once. The audit notes each change with your name.
 
     \b
     Example:

@@ -18,8 +18,8 @@ from adkpg.tooling.cli.memory.upkeep import config, index, jobs
 def memory() -> None:
     """Search, list and delete memories, and add documents.
 
-    `delete` and `prune` are told whose memories go. The others work on one user's memories, or,
-    without --user, on what the app knows for all its users; `jobs` counts all users' without it.
+    Without --user, commands work on what the app knows for all its users, except `jobs`, which
+    counts all users'. `delete` and `prune` must be told whose memories go.
 
     \b
     Example:

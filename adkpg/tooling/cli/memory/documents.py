@@ -36,10 +36,9 @@ async def add(
 ) -> None:
     """Add documents, or replace those of the same name.
 
-    Markdown and plain text in UTF-8, cut into pieces at headings, paragraphs and sentences. A
-    directory stands for the .md, .txt and .rst files below it. A document is named by its path as
-    given here, so update it from the same directory. Pieces that have not changed keep their
-    vectors; pieces that the file no longer contains are deleted.
+    Markdown and plain text in UTF-8. A directory stands for the .md, .txt and .rst files below it.
+    A document is named by its path as given here, so update it from the same directory. Pieces that
+    the file no longer contains are deleted.
 
     \b
     Example:

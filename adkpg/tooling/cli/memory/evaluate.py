@@ -106,11 +106,10 @@ def evaluate(
 ) -> None:
     """Measure how well memory recalls, on a file of questions.
 
-    Reports recall@k, MRR, NDCG, tokens, hits where nothing answers, and times, with intervals.
     FILE is a data set's own file (LoCoMo, LongMemEval, BEAM, MSC), conversations with questions of
     yours, or questions alone; JSON or JSON lines, also as .gz. Conversations are remembered in a
     database of their own on the server, which is dropped at the end. Questions alone are asked of
-    the stored memories of --app. docs/evaluation.md describes the formats.
+    the stored memories of --app. docs/evaluation.md describes the formats and figures.
 
     \b
     Example:

@@ -54,10 +54,9 @@ def prune(
     """Erase memories that are old, unimportant or too many.
 
     Expired memories are always erased, others by the given rules. Facts and summaries that were
-    drawn from an erased memory are erased with it. Rows are deleted in short transactions. FADED
-    counts the memories of --older-than and --max-importance, SURPLUS those above --max-memories,
-    and DRAWN the facts and summaries drawn from erased memories. Memories of the app itself are
-    erased only if they expired or were superseded.
+    drawn from an erased memory are erased with it. FADED counts the memories of --older-than and
+    --max-importance, SURPLUS those above --max-memories, and DRAWN the facts and summaries.
+    Memories of the app itself are erased only if they expired or were superseded.
 
     \b
     Example:

@@ -111,9 +111,8 @@ def jobs(
 async def index(database: adkpg.Database, *, as_json: bool) -> None:
     """Index users with more than ADKPG_EXACT_LIMIT memories.
 
-    Their searches by meaning then use an HNSW index. The searches of all other users are exact and
-    need no index. Workers add later memories to it. Searches continue meanwhile. Idempotent; needs
-    the role that migrates.
+    Their searches by meaning then use an HNSW index, to which workers add later memories. Searches
+    continue meanwhile. Idempotent; needs the role that migrates.
 
     \b
     Example:

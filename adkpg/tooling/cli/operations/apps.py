@@ -19,9 +19,8 @@ from adkpg.tooling.cli.options import as_json, user
 async def apps(database: adkpg.Database, user_id: str, *, as_json: bool) -> None:
     """List the apps that store data of a person.
 
-    An app is listed if any row of its tables is the user's, expired ones included. LAST SEEN is
-    when a session was last updated or the latest memory was said, in UTC. Nothing in the database
-    says that users of two apps with one id are one person.
+    Data that has expired counts, too. LAST SEEN is when a session was last updated or the latest
+    memory was said, in UTC. One id in two apps may be two persons.
 
     \b
     Example:

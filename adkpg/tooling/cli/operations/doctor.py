@@ -24,10 +24,9 @@ _STYLES = {"ok": "green", "warning": "yellow", "failure": "red"}
 async def doctor(database: adkpg.Database, *, strict: bool, as_json: bool) -> None:
     """Examine the database, and name cures.
 
-    It prints one line for each check: ok, warning or failure. The line below has the command that
-    mends it. A command with a semicolon is for psql, any other for a shell. Exits with 1 if there
-    is a failure, or if no database answers; with 2 if it was called wrongly. It changes nothing,
-    and reads the keys of all memories.
+    It prints ok, warning or failure for each check. The line below has the command that mends it;
+    one with a semicolon is for psql, any other for a shell. Exits with 1 for a failure, or if no
+    database answers. It changes nothing, and reads the keys of all memories.
 
     \b
     Example:

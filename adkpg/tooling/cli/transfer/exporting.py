@@ -58,13 +58,10 @@ async def export(
 ) -> None:
     """Write sessions, states and memories as JSON Lines.
 
-    `adkpg import` reads them back: sessions with their events, states, memories with facts and what
-    they were drawn from, marks of deleted memories, documents, files, and the app's settings. With
-    --user it exports everything that is stored of a person. docs/export-format.md describes the
-    lines. --json prints a report about the file; without a file, the lines are JSON anyway. With
-    --to, ADK's own service reads the sessions, events and states (schema v1) that are written
-    there; memories stay here. It fails if nothing is stored under these names, and says which apps
-    store data of the user.
+    `adkpg import` reads them back; docs/export-format.md describes the lines. With --user it
+    exports everything that is stored of a person. --json prints a report about the file. --to
+    writes sessions, events and states for ADK's own service (schema v1), without memories. The
+    export fails if nothing is stored under these names, and says which apps store data of the user.
 
     \b
     Example:

@@ -54,13 +54,11 @@ async def import_(
 ) -> None:
     """Bring in sessions and tasks of ADK's databases, or an export.
 
-    SOURCE is a URL or a file: an export of adkpg, or a database of ADK's. ADK's are those of its
-    DatabaseSessionService (SQLite, Postgres, MySQL, MariaDB; the schemas of old and new versions),
-    of its SqliteSessionService, of adk-js and of adk-go. Tasks that the A2A sdk keeps in a
-    database, with sessions or alone, are imported too. SOURCE is only read. Running the import
-    again writes what is missing; a session that is stored with other events is left alone. Every
-    session is compared with the stored one. The import fails if something could not be read or
-    differs, and lists it; everything else is stored.
+    SOURCE is a file or a URL: an export of adkpg, or a database of ADK's DatabaseSessionService
+    (SQLite, Postgres, MySQL, MariaDB), of its SqliteSessionService, of adk-js or adk-go, or of
+    tasks of the A2A sdk. It is only read. Running the import again writes what is missing; a
+    session that is stored with other events is left alone. The import fails if something could not
+    be read or differs, and lists it; everything else is stored.
 
     \b
     Example:
