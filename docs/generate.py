@@ -1,5 +1,7 @@
 """Writes docs/cli.md and docs/settings.md from the code; ``make docs`` runs it."""
 
+import copy
+import textwrap
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,14 +25,24 @@ eval "$(_ADKPG_COMPLETE=zsh_source adkpg)"
 _ADKPG_COMPLETE=fish_source adkpg | source
 ```
 """
+_WIDTH = 80
+"""Columns of a command's help; docs/assets/site.css makes room for as many."""
+_SAID_ONCE = {
+    "--database-url": (
+        "postgresql://user:password@host/database, or embedded.  [default: ADKPG_DATABASE_URL]",
+        "`--database-url URL` names the database: `postgresql://user:password@host/database`, or"
+        " `embedded`. The default is `ADKPG_DATABASE_URL`.",
+    ),
+    "--json": ("Print JSON, and nothing else.", "`--json` prints JSON, and nothing else."),
+}
+"""Options that nearly every command takes: their help, which the page leaves out, and its words."""
 
 
 def commands(
     command: click.Command, *path: str
 ) -> Iterator[tuple[tuple[str, ...], click.Command, click.Context]]:
     """Yields every group and command below one, itself first, as path, command and context."""
-    context = click.Context(command, info_name=" ".join(path), max_content_width=100)
-    context.terminal_width = 100
+    context = click.Context(command, info_name=" ".join(path), terminal_width=_WIDTH)
     yield path, command, context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -41,11 +53,41 @@ def commands(
 
 def cli() -> str:
     """Returns docs/cli.md: the help of every command."""
-    parts = [_NOTE, "# Command line\n", _COMPLETION]
-    for path, command, context in commands(main, "adkpg"):
+    every = [*commands(main, "adkpg")]
+    parts = [_NOTE, "# Command line\n", _COMPLETION, _said_once(every)]
+    for path, command, context in every:
         parts.append(f"{'#' * (len(path) + 1)} {' '.join(path)}\n")
-        parts.append(f"```text\n{command.get_help(context).rstrip()}\n```\n")
+        parts.append(f"```text\n{_shortened(command).get_help(context).rstrip()}\n```\n")
     return "\n".join(parts)
+
+
+def _said_once(every: list[tuple[tuple[str, ...], click.Command, click.Context]]) -> str:
+    """Explains the options that the help of the commands then lacks."""
+    lines = ["The texts below leave out three options:\n", "* `--help` prints a command's help."]
+    for name, (_, words) in _SAID_ONCE.items():
+        without = [
+            f"`{' '.join(path[1:])}`"
+            for path, command, _ in every
+            if not isinstance(command, click.Group)
+            and not any(name in option.opts for option in command.params)
+        ]
+        names = f"{', '.join(without[:-1])} and {without[-1]}"
+        line = f"* {words} All commands take this option except {names}."
+        lines.append(textwrap.fill(line, 100, subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(lines) + "\n"
+
+
+def _shortened(command: click.Command) -> click.Command:
+    """Returns a command without the options that the page has explained."""
+    short = copy.copy(command)
+    short.add_help_option = False
+    short.params = [option for option in command.params if not _is_said_once(option)]
+    return short
+
+
+def _is_said_once(option: click.Parameter) -> bool:
+    texts = [_SAID_ONCE[name][0] for name in option.opts if name in _SAID_ONCE]
+    return getattr(option, "help", None) in texts
 
 
 def settings() -> str:
@@ -63,9 +105,9 @@ def settings() -> str:
         [
             _NOTE,
             "# Settings\n",
-            "Each is read from the environment when a `Database` or `Settings` is made; arguments",
-            "given in code win. An empty variable counts as none. A value that cannot work is an",
-            "error that names the variable.\n",
+            "adkpg reads the environment when a `Database` or `Settings` is made. Arguments given",
+            "in code win. An empty variable counts as none. A value that cannot work is an error",
+            "that names the variable.\n",
             *rows,
             "",
         ]

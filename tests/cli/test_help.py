@@ -13,6 +13,7 @@ from adkpg import __version__
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.commands import Adkpg
 from tests.fakes.help import COMMANDS, GENERATE
+from tests.fakes.pages import blocks
 
 DOCS = CHECKOUT / "docs"
 LEAVES = [name for name, (command, _) in COMMANDS.items() if not isinstance(command, click.Group)]
@@ -63,6 +64,22 @@ def test_what_has_a_limit_goes_on_by_a_cursor() -> None:
 def test_the_pages_are_what_the_code_says() -> None:
     for page, render in GENERATE.PAGES.items():
         assert (DOCS / page).read_text(encoding="utf-8") == render(), "run: make docs"
+
+
+def test_the_page_fits_its_column() -> None:
+    help_texts = [block.text for block in blocks(DOCS / "cli.md", "text")]
+    assert not [line for text in help_texts for line in text.splitlines() if len(line) > 80]
+
+
+def test_the_page_says_once_what_nearly_every_command_takes() -> None:
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert not re.search(r"^  --(help|json)  ", text, re.MULTILINE)
+    for name in ("--database-url", "--json"):
+        (line,) = re.findall(rf"^\* `{name}.*?\.$(?=\n\S|\n\n)", text, re.MULTILINE | re.DOTALL)
+        excepted = re.findall(r"`([a-z -]+)`", " ".join(line.partition("except")[2].split()))
+        assert {f"adkpg {each}" for each in excepted} == {
+            leaf for leaf in LEAVES if name not in options(leaf)
+        }
 
 
 def test_version(adkpg: Adkpg) -> None:

@@ -74,9 +74,9 @@ Conventions:
   --limit, --cursor  list page by page; --cursor is given the `next_cursor`
                      of the page before.
   SPAN, TIME         are a span (30d, 12h, 2w, 90m) and a time in ISO 8601.
-  --yes, --dry-run   A removal shows what it would delete, and asks. --yes removes
-                     without a question, --dry-run only shows. Without a
-                     terminal to ask on, only --yes removes.
+  --yes, --dry-run   A removal shows what it would delete, and asks. --yes
+                     removes without a question, --dry-run only shows. Without
+                     a terminal to ask on, only --yes removes.
   exit codes         0: done. 1: failed, with one sentence on standard error.
                      2: wrong usage.
 """,

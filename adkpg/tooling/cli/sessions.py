@@ -178,7 +178,8 @@ def delete(
     \b
     Example:
       adkpg sessions delete trip-1 --app my_agent --user alice
-      adkpg sessions delete trip-1 trip-2 --app my_agent --user alice --forget --yes
+      adkpg sessions delete trip-1 trip-2 --app my_agent --user alice \\
+        --forget --yes
     """
 
     def remove(dry_run: bool) -> list[Session]:
