@@ -2,6 +2,7 @@
 
 PACKAGES = (
     "adkpg",
+    "adkpg.a2a",
     "adkpg.adk",
     "adkpg.artifacts",
     "adkpg.audit",
