@@ -188,10 +188,10 @@ def _slower(figures: Sequence[Figure]) -> str:
         if times is not None and figure.unit != "recall" and _is_peer(figure):
             found.setdefault((figure.contender, figure.case), []).append(times)
     rows = []
-    for named, times in found.items():
-        if below := sorted(each for each in times if each < 1):
+    for named, shares in found.items():
+        if below := sorted(each for each in shares if each < 1):
             several = f" to {number(below[-1])}x" if len(below) > 1 else ""
-            rows.append((*named, f"{len(below)} of {len(times)}", f"{number(below[0])}x{several}"))
+            rows.append((*named, f"{len(below)} of {len(shares)}", f"{number(below[0])}x{several}"))
     table = _table(("package", "case", "at sizes", "its time, of adkpg's"), rows)
     return f"The percentages below say which of these find less.\n\n{table}"
 
