@@ -10,6 +10,7 @@ from uuid import uuid4
 from a2a.server.cluster import (
     ConcurrentTaskModificationError,
     StoredTask,
+    TaskEventStream,
     TaskVersion,
     VersionedTaskStore,
 )
@@ -149,7 +150,7 @@ class DatabaseTaskStore(UsesDatabase, VersionedTaskStore):
             self._sized(written(message))
             self.place(message.task_id, message.context_id, context)
 
-    def event_stream(self) -> TaskEvents:
+    def event_stream(self) -> TaskEventStream:
         """Returns what a request handler is given as its ``event_stream``.
 
         With it, who subscribes at another process than the one that works on a task gets the

@@ -59,6 +59,7 @@ OF_THE_SERVER = ("Postgres refused a", "Postgres cannot store one of the values"
 """What is said of a value that nobody looked at before it was sent."""
 
 ELSEWHERE = {
+    "lifespan": "takes an app of ADK's; tested with the tasks",
     "reporting": "goes on until it is left; takes a number",
     "evaluate_apart": "makes databases; tested with the evaluation",
     "evaluate_stored": "asks a data set; tested with the evaluation",

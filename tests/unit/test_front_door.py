@@ -11,6 +11,7 @@ from typing import Any
 
 from google import genai
 
+from adkpg.interface.internal import is_internal
 from tests.fakes import pages
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.front_door import PACKAGES
@@ -61,7 +62,7 @@ def _callables(value: Any) -> Iterator[Any]:
         yield value.__init__
     for name, member in inspect.getmembers(value):
         module = getattr(inspect.unwrap(member), "__module__", None) if callable(member) else None
-        if name.startswith("_"):
+        if name.startswith("_") or is_internal(member):
             continue
         if isinstance(member, property):
             yield member.fget
