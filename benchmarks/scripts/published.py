@@ -5,7 +5,7 @@
 FILE is LoCoMo's own (https://github.com/snap-research/locomo). The service searches with its
 defaults and the offline embedder, without a reranker and without a language model. The first k
 turns, chunks (six consecutive turns of a session) or sessions are those of the best hits. Prints
-the mean share of a question's evidence in them, and how often they hold all of it.
+the mean share of a question's evidence in them, and how often they hold any or all of it.
 """
 
 import argparse
@@ -78,13 +78,17 @@ def main() -> None:
     parser.add_argument("file", type=Path, metavar="FILE")
     found = asyncio.run(measure(read(parser.parse_args().file)))
     table = Table(
-        "QUESTIONS", "UNIT", *(f"{what} @{k}" for k in CUTOFFS for what in ("SHARE", "ALL"))
+        "QUESTIONS", "UNIT", *(f"{what} @{k}" for k in CUTOFFS for what in ("SHARE", "ANY", "ALL"))
     )
     for name, left_out in (("all", ()), ("without adversarial", (ADVERSARIAL,))):
         for unit in next(iter(found.values())):
             rows = [row for each, of in found.items() if each not in left_out for row in of[unit]]
             columns = list(zip(*rows, strict=True))
-            means = [f for each in columns for f in (fmean(each), fmean(x == 1 for x in each))]
+            means = [
+                fmean(each)
+                for column in columns
+                for each in (column, [x > 0 for x in column], [x == 1 for x in column])
+            ]
             table.add_row(f"{len(rows):,} {name}", unit, *(f"{mean:.3f}" for mean in means))
     Console(width=110).print(table)
 
