@@ -72,7 +72,7 @@ PLOTS = (
     ),
     Plot(
         "meaning",
-        "How long does a search of one user's memories by meaning take?",
+        "How long does a user's search by meaning take?",
         "memory",
         "vector search",
         ("100 of 250,000 memories", "1,000 of 250,000 memories", "10,000 of 250,000 memories"),
@@ -81,7 +81,7 @@ PLOTS = (
     ),
     Plot(
         "words",
-        "How long does a search of one user's memories by words take?",
+        "How long does a user's search by words take?",
         "memory",
         "search by words",
         ("100 of 250,000 memories", "1,000 of 250,000 memories", "10,000 of 250,000 memories"),

@@ -1,5 +1,6 @@
 """What mkdocs asks while it builds the site: pages of the top folder, links there, llms.txt."""
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _CODE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 _STARS = ' data-md-component="source"'  # the theme asks api.github.com for them
 _SHIM = "https://unpkg.com/iframe-worker/shim"
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")
+_OPENED = re.compile(r'(class="md-nav__toggle md-toggle ?" type="checkbox" id="__nav_\d+") checked')
+_LOOKED_UP = 0.02
+"""What a word of the changelog or of the reference counts in a search, beside one of a guide."""
 _pages: dict[str, str] = {}
 
 
@@ -36,16 +42,26 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Leads links out of docs/ to the page of the site, or to the repository."""
+    """Leads links out of docs/ to the site or the repository, and puts guides first in a search."""
     if page.file.abs_src_path is not None and page.file.generated_by is None:
         folder = Path(page.file.abs_src_path).parent
         markdown = _linked(markdown, folder, Path(config.config_file_path).parent)
-    _pages[page.file.src_uri] = markdown
+    name = page.file.src_uri
+    if name == "changelog.md" or name.startswith("reference/"):
+        page.meta["search"] = {"boost": _LOOKED_UP}
+    _pages[name] = markdown
     return markdown
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Labels the cells of tables of text: docs/assets/site.css shows the labels on a phone."""
+    return _TABLE.sub(_labelled, html)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Lets a page ask no other host: not for the search's script, not for a repository's stars."""
+    if page.file.src_uri == "index.md":
+        output = _OPENED.sub(r"\1", output)  # a phone's drawer begins with all sections
     output = output.replace(_STARS, "")
     return output.replace(_SHIM, get_relative_url("assets/iframe-worker.js", page.url))
 
@@ -82,6 +98,14 @@ def _entries(nav: Any) -> list[str]:
         return [nav]
     parts = nav.values() if isinstance(nav, dict) else nav
     return [page for part in parts for page in _entries(part)]
+
+
+def _labelled(table: re.Match[str]) -> str:
+    heads = [_TAG.sub("", each) for each in re.findall(r"<th[^>]*>(.*?)</th>", table[0])]
+    if len(heads) < 3 or "text-align" in table[0]:
+        return table[0]  # narrow, or of numbers, which are compared line by line
+    label = itertools.cycle(head.replace('"', "&quot;") for head in heads)
+    return re.sub("<td>", lambda _: f'<td data-label="{next(label)}">', table[0])
 
 
 def _linked(text: str, folder: Path, root: Path) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-TEXT = "#808890"
+from benchmarks.plots import TEXT
+
 PANELS = {
     "What an agent or a person waits for": {
         "hybrid search": "#d9730d",
@@ -35,7 +36,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
     """Draws the figures of docs/scale.json."""
     columns = sorted(report, key=int)
     with mpl.rc_context({"text.color": TEXT, "svg.hashsalt": "adkpg", "font.size": 10.5}):
-        sheet = Figure(figsize=(8.4, 7.6), layout="constrained")
+        sheet = Figure(figsize=(7.2, 7.6), layout="constrained")
         for panel, (title, names) in zip(sheet.subplots(2, 1), PANELS.items(), strict=True):
             lines = {
                 colour: (name, [report[column]["ms"].get(name) for column in columns])
@@ -43,8 +44,8 @@ def draw(report: dict[str, Any], path: Path) -> None:
             }
             _panel(panel, title, columns, lines)
         sheet.supxlabel(
-            "memories in the database; the user has 1,000."
-            " Solid: half of the calls take less. Dotted: the fastest.",
+            "million memories in the database; the user has 1,000\n"
+            "Solid: half of the calls take less. Dotted: the fastest.",
             fontsize=10,
         )
         sheet.savefig(path, transparent=True, metadata={"Date": None})
@@ -65,7 +66,7 @@ def _panel(panel: Any, title: str, columns: list[str], lines: dict[str, Any]) ->
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_xlim(sizes[0] * 0.85, sizes[-1] * 1.1)
-    panel.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    panel.set_xticks(sizes, [f"{size / 1e6:g}" for size in sizes])
     low, high = panel.get_ylim()
     steps = [f * 10**e for e in range(-2, 7) for f in (1, 3) if low <= f * 10**e <= high]
     panel.set_yticks(steps, [_ms(step) for step in steps])

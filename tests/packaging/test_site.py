@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -62,6 +63,22 @@ def test_llms_txt_has_every_page_of_the_navigation(site: Path) -> None:
     linked = re.findall(r"\(https://adkpg\.github\.io/adkpg/([^)]+)\)", listed)
     assert len(linked) > 50
     assert all((site / page).is_file() for page in linked)
+
+
+def test_a_phone_shows_all_sections_first_and_labels_the_cells_of_text(site: Path) -> None:
+    start = (site / "index.html").read_text(encoding="utf-8")
+    assert 'id="__nav_1"' in start
+    assert 'id="__nav_1" checked' not in start
+    settings = (site / "settings.html").read_text(encoding="utf-8")
+    assert 'id="__nav_4" checked' in settings
+    assert '<td data-label="default">' in settings
+
+
+def test_no_measurement_is_in_the_search(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    pages = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert "forgetting.html" in pages
+    assert not pages & {f"{name}.html" for name in ("benchmarks", "performance", "scale")}
 
 
 def test_manifests_are_what_kubernetes_takes() -> None:
