@@ -3,6 +3,7 @@
 import re
 import webbrowser
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 from urllib.request import url2pathname
@@ -103,6 +104,67 @@ async def test_a_session_grows_while_it_is_watched(
     await expect(page.locator("#event-3")).to_contain_text("taken back by a rewind")
     await expect(page.locator("#count")).to_have_text("4 events")
     await expect(page.locator(".step")).to_have_count(4)
+
+
+@pytest.mark.parametrize(
+    ("scripts", "shown", "footer"),
+    [(True, "2026-02-01 05:30:00", "Asia/Tokyo"), (False, "2026-01-31 20:30:00", "times are UTC")],
+)
+async def test_times_are_the_readers_or_utc_without_a_script(
+    browser: Browser,
+    address: str,
+    sessions: DatabaseSessionService,
+    scripts: bool,
+    shown: str,
+    footer: str,
+) -> None:
+    when = datetime(2026, 1, 31, 20, 30, tzinfo=UTC).timestamp()
+    session = await sessions.create_session(app_name="app", user_id="ana", session_id="s")
+    await sessions.append_event(session, said("hello", timestamp=when))
+    context = await browser.new_context(timezone_id="Asia/Tokyo", java_script_enabled=scripts)
+    page = await context.new_page()
+    await page.goto(f"{address}/app?app=app")
+    for time in (page.locator("time").first, page.locator("time").last):  # the user's, a session's
+        await expect(time).to_have_text(shown)
+    await page.goto(f"{address}/session?app=app&user=ana&session=s")
+    await expect(page.locator("#event-1 time")).to_have_text(shown)
+    await expect(page.locator("#zone")).to_contain_text(footer)
+    if scripts:
+        said_at = page.locator("#event-1 time")
+        await expect(said_at).to_have_attribute("title", "2026-01-31 20:30:00 UTC")
+        await sessions.append_event(session, said("again", timestamp=when + 60))
+        await expect(page.locator("#event-2 time")).to_have_text("2026-02-01 05:31:00")
+        await expect(page.locator("#updated time")).to_have_text("2026-02-01 05:31:00")
+    await context.close()
+
+
+async def test_what_was_said_is_found_by_hand_and_seen_on_a_phone(
+    browser: Browser, address: str, sessions: DatabaseSessionService
+) -> None:
+    session = await sessions.create_session(app_name="app", user_id="ana", session_id="s")
+    await sessions.append_event(session, said("by train to Graz", state={"to": "Graz"}))
+    for number in range(120):
+        await sessions.append_event(session, said(f"turn {number}"))
+    context = await browser.new_context(viewport={"width": 360, "height": 780})
+    page = await context.new_page()
+    await page.goto(address)
+    await page.get_by_label("Find apps and people").fill("an")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("link", name="ana").click()
+    await page.get_by_role("link", name="Sessions").click()
+    await expect(page.get_by_text("by train to Graz")).to_be_visible()
+    await page.get_by_label("Find what was said").fill("TRAIN graz")
+    await page.get_by_role("button", name="Show").click()
+    await page.get_by_role("link", name="by train to Graz").click()
+    await expect(page.locator("#event-1")).to_be_focused()
+    await expect(page.locator("#event-1 .text").first).to_be_in_viewport()
+    pill = await page.locator("#event-1 .changes .tag").bounding_box()
+    assert pill is not None
+    assert pill["height"] < 30, "in one line"
+    await page.get_by_label("Find in this session").fill("turn 77")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".memory")).to_have_count(1)
+    await context.close()
 
 
 async def test_the_file_that_is_opened_lets_in_and_steps_from_elsewhere_stay_in(

@@ -44,6 +44,10 @@ SAID = [
 ]
 PAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "overview": ("/", {"count": 1}),
+    "found": ("/", {"find": "u1"}),
+    "app": ("/app", {"app": APP}),
+    "sessions": ("/person", {"app": APP, "user": "ana", "view": "sessions"}),
+    "said": ("/person", {"app": APP, "user": "ana", "view": "sessions", "q": "Mia"}),
     "session": (
         "/session",
         {"app": APP, "user": "ana", "session": "weekend-in-graz", "preload": 1},

@@ -40,7 +40,9 @@ async def test_a_role_for_work_sees_all_and_one_that_serves_a_person(
         await lived(worked, memory)
         operator = browse(create_console(worked, memory=memory))
         assert "/app?app=app" in await operator.text("/")
-        assert "user=ana" in await operator.text("/app", app="app")
+        for page in ({"path": "/app", "app": "app"}, {"path": "/", "find": "an"}):
+            assert "user=ana" in await operator.text(**page)
+        assert "my kitten sleeps" in await operator.text("/app", app="app"), "first words"
         assert "my kitten sleeps" in await operator.text("/session", **PLACE, preload=1)
         serving = PgVectorMemoryService(served, embedder=embedder)
         of_one = browse(create_console(served, memory=serving))
@@ -48,6 +50,11 @@ async def test_a_role_for_work_sees_all_and_one_that_serves_a_person(
         assert refused.status_code == 403
         assert "Traceback" not in refused.text
         assert "my kitten sleeps" in await of_one.text("/session", **PLACE)
+        for query in ({}, {"q": "kitten"}):
+            listed = await of_one.text("/person", **PLACE, view="sessions", **query)
+            assert "my kitten sleeps" in listed
+            others = {**PLACE, "user": "bob", "view": "sessions", **query}
+            assert "kitten sleeps" not in await of_one.text("/person", **others)
 
 
 async def test_a_schema_of_another_name_is_shown(

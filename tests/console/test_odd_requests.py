@@ -25,14 +25,15 @@ SENSIBLE = {
     "known": "0",
     "question": "none",
     "again": "another",
+    "find": "an",
 }
 FILTERS = ("kinds", "authors", "topics", "sessions", "after", "before")
 SETTING = ("mode", "model", "top_k", "min_relevance", "half_life", "max_tokens", "neighbours")
 SCOPE = ("app", "user")
 READ: dict[str, tuple[str, ...]] = {
-    "/": ("count",),
+    "/": ("count", "find", "users"),
     "/app": ("app", "part", "users", "sessions", "days"),
-    "/session": (*SCOPE, "session", "page", "preload"),
+    "/session": (*SCOPE, "session", "page", "event", "preload"),
     "/session/live": (*SCOPE, "session", "known", "first"),
     "/session/preload": (*SCOPE, "session", "number"),
     "/person": (*SCOPE, "view", "by", "cursor", "dead", *FILTERS),
@@ -106,11 +107,22 @@ def test_no_page_and_no_action_is_left_out() -> None:
     assert (set(READ), set(SENT)) == (set(_PAGES), set(_ACTIONS))
 
 
-@pytest.mark.parametrize("path", READ)
+@pytest.mark.parametrize(
+    ("path", "names", "more"),
+    [
+        *((path, names, {}) for path, names in READ.items()),
+        ("/person", ("q", "session", "after", "before", "cursor"), {"view": "sessions"}),
+        ("/person", ("after", "before", "cursor"), {"view": "sessions", "q": ""}),
+    ],
+)
 async def test_no_address_is_too_odd(
-    console: Browser, path: str, caplog: pytest.LogCaptureFixture
+    console: Browser,
+    path: str,
+    names: tuple[str, ...],
+    more: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    for query in oddly(READ[path]):
+    for query in oddly(names, **more):
         answer = await console.client.get(f"{path}?{query.decode()}")
         assert is_said(answer), (query[:200], answer.status_code, answer.text[:500])
     for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "NONE"):

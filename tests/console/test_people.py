@@ -4,12 +4,15 @@ import html
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
 import pytest
+from google.adk.events.event import Event
+from google.genai import types
 
-from adkpg import Database, PgVectorMemoryService, Users
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Users
 from adkpg.audit import Audit
 from adkpg.facts import Add, Extraction, Facts, Supersede
 from adkpg.memory.records import Memory
@@ -37,6 +40,10 @@ async def test_memories_are_listed_filtered_and_grouped(browser: Browser) -> Non
     notes = await browser.text("/person", **PLACE, kinds="note")
     assert "keeps an automobile" in notes
     assert "my kitten sleeps" not in notes
+    both = (await browser.client.get("/person?app=app&user=ana&kinds=note&kinds=turn")).text
+    assert "keeps an automobile" in both
+    assert "my kitten sleeps" in both
+    assert re.findall(r'name="kinds" value="(\w+)" checked', both) == ["turn", "note"]
     for by in ("session", "kind", "topic", "author", "day", "importance"):
         grouped = await browser.text("/person", **PLACE, by=by)
         assert 'class="group"' in grouped
@@ -72,6 +79,98 @@ async def test_paging_to_the_end_lists_each_memory_once(
         address = None if older is None else html.unescape(older[1])
     assert sorted(map(int, listed)) == [*range(1234)]
     assert counted == [True, *[False] * 12]
+
+
+async def test_sessions_are_listed_by_their_first_words_and_by_date(
+    browser: Browser, sessions: DatabaseSessionService
+) -> None:
+    for day in (1, 2, 3):
+        session = await sessions.create_session(**ANA, session_id=f"s{day}")
+        when = datetime(2026, 1, day, 12, tzinfo=UTC).timestamp()
+        await sessions.append_event(session, said(f"of day {day}", f"e{day}", timestamp=when))
+
+    async def listed(**dates: str) -> list[str]:
+        page = await browser.text("/person", **PLACE, view="sessions", **dates)
+        assert "From (UTC)" in page
+        return re.findall(r'data-label="First words">of day (\d)</td>', page)
+
+    assert await listed() == ["3", "2", "1"]
+    assert await listed(after="2026-01-02") == ["3", "2"]
+    assert await listed(before="2026-01-02") == ["1"]
+    assert await listed(after="2026-01-02", before="2026-01-03") == ["2"]
+    assert await listed(before="2026-01-02T12:00") == ["1"], "not of the moment itself"
+    page = await browser.text("/person", **PLACE, view="sessions", after="2026-02-01")
+    assert "No session was last updated then" in page
+
+
+async def test_pages_of_sessions_keep_to_the_dates(
+    browser: Browser, sessions: DatabaseSessionService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adkpg.tooling.console.listing._ROWS", 2)
+    for day in range(1, 8):
+        session = await sessions.create_session(**ANA, session_id=f"s{day}")
+        when = datetime(2026, 1, day, tzinfo=UTC).timestamp()
+        await sessions.append_event(session, said("tea", f"e{day}", timestamp=when))
+    for query in ("", "&q=tea"):
+        seen: list[str] = []
+        dates = "after=2026-01-02&before=2026-01-07"
+        further: str | None = f"/person?app=app&user=ana&view=sessions&{dates}{query}"
+        while further is not None:
+            page = (await browser.client.get(further)).text
+            seen += re.findall(r'data-item href="[^"]*session=(s\d)', page)
+            link = re.search(r'rel="next" href="([^"]+)"', page)
+            further = None if link is None else html.unescape(link[1])
+        assert seen == ["s6", "s5", "s4", "s3", "s2"]
+
+
+async def test_what_was_said_is_found_and_leads_to_its_event(
+    browser: Browser, sessions: DatabaseSessionService
+) -> None:
+    session = await sessions.create_session(**ANA, session_id="long")
+    for number in range(103):
+        await sessions.append_event(session, said(f"turn number {number}", f"e{number}"))
+    other = await sessions.create_session(**ANA, session_id="other")
+    call = types.Part.from_function_call(name="find_trains", args={"to": "Graz & Number 7"})
+    await sessions.append_event(
+        other, Event(id="call", author="guide", content=types.Content(role="model", parts=[call]))
+    )
+    bobs = await sessions.create_session(app_name="app", user_id="bob", session_id="b")
+    await sessions.append_event(bobs, said("turn number 7 of bob", "b"))
+    view: dict[str, Any] = {**PLACE, "view": "sessions"}
+    page = await browser.text("/person", **view, q="NUMBER 7")
+    found = re.findall(r"session=(\w+)&amp;event=(\w+)", page)
+    assert found == [
+        ("other", "call"),
+        *(("long", f"e{number}") for number in range(102, 0, -1) if "7" in str(number)),
+    ]
+    assert "Graz &amp; Number 7" in page
+    assert "bob" not in page
+    page = await browser.text("/person", **view, q="number 7", session="other")
+    assert re.findall(r"event=(\w+)", page) == ["call"]
+    assert "Search all sessions" in page
+    keys = await browser.text("/person", **view, q="parts role", session="other")
+    assert "No event has these words" in keys, "that is how JSON names them"
+    event = await browser.text("/session", **PLACE, session="long", event="e7")
+    assert re.findall(r'id="event-(\d+)"[^>]* autofocus', event) == ["8"]
+    last = await browser.text("/session", **PLACE, session="long", event="gone")
+    assert "turn number 102" in last
+    assert "autofocus" not in last
+
+
+async def test_no_search_tells_what_a_masked_credential_is(
+    browser: Browser, sessions: DatabaseSessionService
+) -> None:
+    session = await sessions.create_session(**ANA, session_id="s")
+    given = {"authType": "apiKey", "apiKey": "s3cr3t", "note": "kept"}
+    answer = types.Part.from_function_response(name="login", response={"given": given})
+    await sessions.append_event(
+        session, Event(author="guide", content=types.Content(role="user", parts=[answer]))
+    )
+    assert (await sessions.search_events(**ANA, query="s3cr3t")).items
+    for query, known in (("s3", False), ("kept s3cr3t", False), ("login kept", True)):
+        page = await browser.text("/person", **PLACE, view="sessions", q=query)
+        assert ("event=" in page) == known
+        assert "s3cr3t" not in page.replace(f"{query}", "")
 
 
 class Extractor:

@@ -25,10 +25,13 @@ SCOPED: dict[str, Any] = {"app": APP, "user": USER}
 PAGES: list[tuple[str, dict[str, Any]]] = [
     ("/", {}),
     ("/", {"count": 1}),
+    ("/", {"find": "ana"}),
+    ("/", {"find": ALL}),
     ("/app", {"app": APP}),
     ("/app", {"app": APP, "part": ALL}),
     ("/session", {**SCOPED, "session": SESSION}),
     ("/session", {**SCOPED, "session": SESSION, "preload": 1}),
+    ("/session", {**SCOPED, "session": SESSION, "event": f"user{IMAGE}"}),
     ("/session/live", {**SCOPED, "session": SESSION, "known": 0}),
     ("/session/preload", {**SCOPED, "session": SESSION, "number": 1}),
     ("/session", {**SCOPED, "session": ALL}),
@@ -37,6 +40,8 @@ PAGES: list[tuple[str, dict[str, Any]]] = [
         for view in ("memories", "timeline", "facts", "profile", "sessions")
     ),
     *(("/person", {**SCOPED, "by": by}) for by in ("session", "topic", "author")),
+    ("/person", {**SCOPED, "view": "sessions", "q": "window"}),
+    ("/person", {**SCOPED, "view": "sessions", "q": ALL, "session": SESSION}),
     ("/person", {**SCOPED, "topics": ALL, "kinds": "note"}),
     ("/person", {**SCOPED, "view": ALL}),
     ("/memory", {**SCOPED, "memory": f"fact{IMAGE}"}),

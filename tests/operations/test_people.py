@@ -73,6 +73,28 @@ async def test_only_so_many_ids_are_looked_at_for_a_page(
     assert (await list_users(database, app_name="nobody's")).items == []
 
 
+async def test_users_of_all_apps_are_found_page_by_page(
+    database: Database, sessions: DatabaseSessionService, memory: PgVectorMemoryService
+) -> None:
+    for app_name in ("b", "", "é"):
+        for user_id in ("", "ana", "hanna", "z"):
+            await sessions.create_session(app_name=app_name, user_id=user_id)
+    await memory.add_memory(app_name="a", user_id="ana", memories=[entry("tea")])
+    await memory.add_memory(app_name="a", user_id=None, memories=[entry("for all")])
+    apps, users = ("", "b", "é"), ("", "ana", "hanna", "z")
+    every = sorted([*((app, user) for app in apps for user in users), ("a", "ana")])
+    for part in ("", "an"):
+        found = []
+        cursor = None
+        while True:
+            page = await list_users(database, app_name=None, part=part, limit=3, cursor=cursor)
+            found += [(user.app_name, user.user_id) for user in page.items]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert found == [(app, user) for app, user in every if part in user]
+
+
 async def test_apps_are_named_in_order_and_only_so_many(
     database: Database, sessions: DatabaseSessionService, memory: PgVectorMemoryService
 ) -> None:
@@ -155,3 +177,23 @@ async def test_the_apps_of_a_user_are_looked_up_in_keys(
         "app 5",
         "app 9",
     ]
+
+
+@pytest.mark.plan
+@pytest.mark.parametrize("generic", [False, True])
+@pytest.mark.parametrize("app_name", ["app 7", None])
+async def test_users_are_looked_up_in_keys(
+    database: Database, connection: asyncpg.Connection, generic: bool, app_name: str | None
+) -> None:
+    assert (await list_users(database, app_name="app 7")).items == []
+    await connection.execute(CROWD)
+    query = statements.select_users(
+        app_name=app_name, first_app="app 7", first="", part="r 19", walked=500, limit=5
+    )
+    for analyze in ("SELECT", "VACUUM ANALYZE"):
+        await connection.execute(analyze)
+        nodes = await explain(connection, query, generic=generic)
+        for table in ("sessions", "memories"):
+            found = scans(nodes, table)
+            assert "Seq Scan" not in {node["Node Type"] for node in found}
+            assert sum(map(rows_read, found)) < 1_000

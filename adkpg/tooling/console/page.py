@@ -157,8 +157,13 @@ class Console:
 
 
 def query_of(request: Request) -> dict[str, str]:
-    """Returns the fields of a request's address; of equal ones the last."""
-    return dict(forms.pairs(request.scope["query_string"].decode("ascii", "replace")))
+    """Returns the fields of a request's address; of equal ones the last.
+
+    The kinds that are ticked are one field, with commas between them.
+    """
+    pairs = forms.pairs(request.scope["query_string"].decode("ascii", "replace"))
+    kinds = ",".join(value for name, value in pairs if name == "kinds")
+    return dict(pairs) | ({"kinds": kinds} if kinds else {})
 
 
 def form_of(request: Request) -> dict[str, str]:

@@ -15,6 +15,7 @@ from adkpg.memory.filters import KINDS, SearchFilters
 from adkpg.memory.records import Memory, text_of
 from adkpg.scopes import scope
 from adkpg.tooling.console import forms
+from adkpg.tooling.console.listing import sessions_of
 from adkpg.tooling.console.page import Console, back_to, form_of, person, query_of
 from adkpg.tooling.transfer import export
 
@@ -73,9 +74,7 @@ async def show(console: Console, request: Request) -> Response:
             values["profile"] = await console.facts.profile(app_name=app_name, user_id=user_id)
             values["topics"] = await console.facts.topics(app_name=app_name, user_id=user_id)
         else:
-            values["sessions"] = await console.sessions.list_sessions_page(
-                app_name=app_name, user_id=user_id, limit=50, cursor=fields.get("cursor") or None
-            )
+            values |= await sessions_of(console, fields, app_name, user_id)
     return console.page(
         request,
         "person.html",

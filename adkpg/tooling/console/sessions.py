@@ -22,13 +22,18 @@ _LOOK_S = 0.5  # how often it is looked whether the console ends
 
 
 async def session(console: Console, request: Request) -> Response:
-    """Shows a page of a session, the last one unless another is asked for."""
+    """Shows a page of a session: the one that is asked for, or has an event, or else the last."""
     fields = query_of(request)
     with person(fields) as (app_name, user_id):
         found, initial = await _read(console, fields, app_name, user_id or "")
         count = len(found.events)
         pages = max(1, -(-count // _PAGE))
-        page = min(forms.whole(fields, "page", pages), pages)
+        event_id = fields.get("event", "")
+        usual = next(
+            (place // _PAGE + 1 for place, each in enumerate(found.events) if each.id == event_id),
+            pages,
+        )
+        page = min(forms.whole(fields, "page", usual), pages)
         shown = await _steps(found, initial, (page - 1) * _PAGE, page * _PAGE)
         blocks: dict[int, Preloaded] = {}
         if fields.get("preload"):
@@ -40,6 +45,7 @@ async def session(console: Console, request: Request) -> Response:
         "session.html",
         session=found,
         steps=shown,
+        sought=event_id,
         count=count,
         page=page,
         pages=pages,
@@ -75,6 +81,7 @@ async def live(console: Console, request: Request) -> Response:
         "live.html",
         session=found,
         steps=steps,
+        sought="",
         count=len(found.events),
         state=pretty(masked_state(found.state)),
         blocks={},

@@ -138,6 +138,11 @@ def marked_since(session: Session, *, known: int) -> set[int]:
     }
 
 
+def parts_of(shown: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Returns what a masked event says, in its order."""
+    return tuple(map(_part, shown.get("content", {}).get("parts") or []))
+
+
 def pretty(value: Any) -> str:
     """Returns JSON text of many lines; what JSON has no word for, as Python writes it."""
     return json.dumps(value, ensure_ascii=False, indent=2, default=repr)
@@ -162,7 +167,7 @@ def _step(
 ) -> Step:
     shown = masked_event(event)
     actions = shown.get("actions", {})
-    parts = tuple(map(_part, shown.get("content", {}).get("parts") or []))
+    parts = parts_of(shown)
     compaction = event.actions.compaction
     after = masked_state(dict(changes))
     return Step(

@@ -1,4 +1,4 @@
-"""People: the users of an app, one page after the other, and the apps that keep a user."""
+"""People: the users of one app or of all, page by page, and the apps that keep a user."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,12 +18,14 @@ class UserCount:
     """What a user has.
 
     Attributes:
+      app_name: In which app.
       user_id: The user.
       sessions: Sessions that have not ended.
       memories: Memories, expired and superseded ones included.
       updated_at: When the last of the sessions was updated; None without one.
     """
 
+    app_name: str
     user_id: str
     sessions: int
     memories: int
@@ -67,16 +69,16 @@ async def app_names(database: Database, *, most: int) -> list[str]:
 async def list_users(
     database: Database,
     *,
-    app_name: str,
+    app_name: str | None,
     part: str = "",
     limit: int = 50,
     cursor: str | None = None,
 ) -> Page[UserCount]:
-    """Returns some users of an app, by id: who have a session, a memory or a state.
+    """Returns some users, by app and id: who have a session, a memory or a state.
 
     Args:
       database: Where they are.
-      app_name: The app.
+      app_name: The app; None is all apps.
       part: Only those whose id contains this; 10,000 ids are looked at for a page.
       limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
       cursor: The `next_cursor` of the page before; None starts at the first.
@@ -89,11 +91,15 @@ async def list_users(
     limit = page_rows(database.settings, limit)
     if not storable(app_name=app_name, part=part):
         return Page([], None)
+    first_app, first = app_name or "", ""
+    if cursor is not None:
+        first_app, last = place_of(cursor, str, str)
+        first = last + "\x01"  # the next id by its bytes, because no id has NUL
     rows = await database.run.fetch(
         statements.select_users(
             app_name=app_name,
-            # The next id by its bytes, because no id has NUL.
-            first="" if cursor is None else place_of(cursor, str)[0] + "\x01",
+            first_app=first_app,
+            first=first,
             part=part,
             # One of them may be the app's own id.
             walked=max(_WALKED, limit + 2) if part else limit + 2,
@@ -101,18 +107,25 @@ async def list_users(
         )
     )
     # Each part of the tables looked at its own users, up to the one that it reached.
-    reached = min((row["reached"] for row in rows if row["reached"] is not None), default=None)
+    ends = [
+        (app, user)
+        for row in rows
+        if (app := row["reached_app"]) is not None and (user := row["reached"]) is not None
+    ]
+    reached = min(ends, default=None)
     found = sorted(
         (
-            UserCount(user_id, row["sessions"], row["memories"], row["updated_at"])
+            UserCount(app, user, row["sessions"], row["memories"], row["updated_at"])
             for row in rows
-            if (user_id := row["user_id"]) is not None and (reached is None or user_id <= reached)
+            if (app := row["app_name"]) is not None
+            and (user := row["user_id"]) is not None
+            and (reached is None or (app, user) <= reached)
         ),
-        key=lambda user: user.user_id,
+        key=lambda each: (each.app_name, each.user_id),
     )
     if len(found) > limit:
-        reached = found[limit - 1].user_id
-    return Page(found[:limit], None if reached is None else cursor_of(reached))
+        reached = found[limit - 1].app_name, found[limit - 1].user_id
+    return Page(found[:limit], None if reached is None else cursor_of(*reached))
 
 
 @traced_function(on("sessions"))

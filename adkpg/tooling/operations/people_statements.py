@@ -27,13 +27,15 @@ class AppName(TypedDict):
 class User(TypedDict):
     """A user, what they have, and the last one who was looked at, if there may be more.
 
-    In the row of a page without users, `user_id` is null.
+    In the row of a page without users, `app_name` and `user_id` are null.
     """
 
+    app_name: str | None
     user_id: str | None
     sessions: int
     updated_at: datetime | None
     memories: int
+    reached_app: str | None
     reached: str | None
 
 
@@ -53,11 +55,14 @@ def select_app_names(*, limit: int) -> Query[AppName]:
 
 
 @_sql.query(place=Place.EACH_PART)
-def select_users(*, app_name: str, first: str, part: str, walked: int, limit: int) -> Query[User]:
-    """Reads a page of an app's users by id, and what each has.
+def select_users(
+    *, app_name: str | None, first_app: str, first: str, part: str, walked: int, limit: int
+) -> Query[User]:
+    """Reads a page of users by app and id, and what each has; None is all apps.
 
-    Each user is looked up after the one before: the first one at `first` or after it, up to
-    `walked`. Those are returned whose id has the part, up to `limit`; there is always a row.
+    Each user is looked up after the one before: the first one at `first` of `first_app` or after
+    it, up to `walked`. Those are returned whose id has the part, up to `limit`; there is always a
+    row.
     """
 
 

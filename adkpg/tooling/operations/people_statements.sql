@@ -22,64 +22,68 @@ ORDER BY app_name;
 WITH RECURSIVE walk AS (
   -- Each user is looked up in the keys after the one before, so no table is read through. No id has
   -- NUL, so the next one by its bytes is the id with a \x01 after it.
-  SELECT 0 AS number, NULL::text COLLATE "C" AS user_id, :first::text COLLATE "C" AS next
+  SELECT 0 AS number, :first_app::text COLLATE "C" AS app_name, NULL::text COLLATE "C" AS user_id,
+    :first::text COLLATE "C" AS next
   UNION ALL
-  SELECT w.number + 1, found.user_id, found.user_id || E'\x01'
+  SELECT w.number + 1, found.app_name, found.user_id, found.user_id || E'\x01'
   FROM walk AS w
   CROSS JOIN LATERAL (
-    SELECT min(each.user_id) AS user_id
+    SELECT each.app_name, each.user_id
     FROM (
       (
-        SELECT user_id
+        SELECT app_name, user_id
         FROM {schema}.sessions
-        WHERE app_name = :app_name AND user_id >= w.next
-        ORDER BY user_id
+        WHERE (app_name, user_id) >= (w.app_name, w.next)
+        ORDER BY app_name, user_id
         LIMIT 1
       )
       UNION ALL
       (
-        SELECT user_id
+        SELECT app_name, user_id
         FROM {schema}.memories
-        WHERE app_name = :app_name AND user_id >= w.next
-        ORDER BY user_id
+        WHERE (app_name, user_id) >= (w.app_name, w.next)
+        ORDER BY app_name, user_id
         LIMIT 1
       )
       UNION ALL
       (
-        SELECT user_id
+        SELECT app_name, user_id
         FROM {schema}.user_states
-        WHERE app_name = :app_name AND user_id >= w.next
-        ORDER BY user_id
+        WHERE (app_name, user_id) >= (w.app_name, w.next)
+        ORDER BY app_name, user_id
         LIMIT 1
       )
     ) AS each
+    ORDER BY each.app_name, each.user_id
+    LIMIT 1
   ) AS found
-  WHERE w.number < :walked AND found.user_id IS NOT NULL
+  WHERE w.number < :walked AND found.app_name = coalesce(:app_name, found.app_name)
 ), reached AS (
-  SELECT (SELECT user_id FROM walk WHERE number = :walked) AS user_id
+  SELECT max(app_name) AS app_name, max(user_id) AS user_id FROM walk WHERE number = :walked
 ), page AS (
-  SELECT user_id
+  SELECT app_name, user_id
   FROM walk
   -- What an app knows for all its users is no user's.
   WHERE user_id <> E'\x01app' AND strpos(user_id, :part) > 0
-  ORDER BY user_id
+  ORDER BY app_name, user_id
   LIMIT :limit
 )
-SELECT p.user_id, s.sessions, s.updated_at, m.memories, r.user_id AS reached
+SELECT p.app_name, p.user_id, s.sessions, s.updated_at, m.memories, r.app_name AS reached_app,
+  r.user_id AS reached
 FROM reached AS r
 LEFT JOIN page AS p ON true
 CROSS JOIN LATERAL (
   SELECT count(*) AS sessions, max(updated_at) AS updated_at
   FROM {schema}.sessions
-  WHERE app_name = :app_name AND user_id = p.user_id
+  WHERE app_name = p.app_name AND user_id = p.user_id
     AND (expires_at IS NULL OR expires_at > now())
 ) AS s
 CROSS JOIN LATERAL (
   SELECT count(*) AS memories
   FROM {schema}.memories
-  WHERE app_name = :app_name AND user_id = p.user_id
+  WHERE app_name = p.app_name AND user_id = p.user_id
 ) AS m
-ORDER BY p.user_id;
+ORDER BY p.app_name, p.user_id;
 
 -- name: first_app
 -- `{table}` is each table of persons.

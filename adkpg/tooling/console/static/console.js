@@ -1,9 +1,29 @@
-// Live sessions, parts that are fetched when they are opened, and keys. Pages work without it.
+// Local times, live sessions, parts that are fetched when they are opened, and keys. Pages work
+// without it.
 "use strict";
+
+// Shows the times of a page in the reader's zone; their titles keep them in UTC.
+function localize(page) {
+  for (const time of page.querySelectorAll("time")) {
+    const when = new Date(time.dateTime);
+    if (Number.isNaN(when.getTime())) continue;
+    const two = (number) => String(number).padStart(2, "0");
+    const year = String(when.getFullYear()).padStart(4, "0");
+    const day = [year, two(when.getMonth() + 1), two(when.getDate())].join("-");
+    const clock = [when.getHours(), when.getMinutes(), when.getSeconds()].map(two).join(":");
+    time.title = time.textContent + " UTC";
+    time.textContent = day + " " + clock;
+  }
+}
+localize(document);
+document.getElementById("zone").textContent =
+  "times are local (" + Intl.DateTimeFormat().resolvedOptions().timeZone + "), date filters UTC";
 
 // What is fetched is parsed and moved: scripts in it never run.
 function parsed(text) {
-  return new DOMParser().parseFromString(text, "text/html");
+  const page = new DOMParser().parseFromString(text, "text/html");
+  localize(page);
+  return page;
 }
 
 function ask(address) {
@@ -74,7 +94,10 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
   if (event.key === "/") {
-    const field = document.querySelector("main input:not([type=hidden]), main textarea");
+    const fields = document.querySelectorAll(
+      "main input:not([type=hidden], [type=checkbox]), main textarea",
+    );
+    const field = [...fields].find((each) => each.checkVisibility());
     if (field) {
       event.preventDefault();
       field.focus();
