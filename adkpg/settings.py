@@ -191,7 +191,7 @@ class Settings(BaseSettings):
         ge=1,
         le=1000,
         description="Attempts after which a text that the embedder refuses, or a turn that facts "
-        "cannot be drawn from, is given up, until `adkpg worker --revive`.",
+        "cannot be drawn from, becomes a dead letter, until `adkpg worker --revive`.",
     )
     tombstone_days: float = Field(
         default=30,

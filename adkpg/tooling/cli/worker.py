@@ -55,7 +55,7 @@ _DONE: dict[WorkKind, str] = {"embed": "Embedded", "extract": "Drew facts from"}
     show_default=True,
     help="The address to answer them on; 0.0.0.0 is every address of the machine.",
 )
-@click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
+@click.option("--revive", is_flag=True, help="Queue the dead letters again.")
 @as_json
 @connected
 async def worker(
@@ -74,8 +74,8 @@ async def worker(
 
     For applications that remember with each event (remember=), or that write much. Ctrl-C and
     SIGTERM end it after the running batches, which have five seconds. Run as many as you like:
-    each claims jobs user by user, retries them with growing delays, and gives up those that keep
-    failing, with their error.
+    each claims jobs user by user, and retries them with growing delays. Jobs that keep failing
+    become dead letters, with their error.
     It also does what `adkpg db tidy` does, every ten minutes, and puts new vectors of users whom
     `adkpg memory index` has indexed into the index. With --health-port, /livez is 200
     while it runs, and /readyz while its database answers and has this version's tables.
