@@ -237,8 +237,8 @@ class ModelError(AdkpgError):
     """An embedder, a reranker or an extractor of facts gave no usable answer.
 
     Nothing is lost by it: memories stay pending, a search keeps its own order, turns wait to be
-    read again. Work that the model refuses, though it answers something else, is given up after
-    some attempts; all other work waits, as for `ModelUnavailable`.
+    read again. Work that the model refuses, though it answers something else, becomes a dead letter
+    after some attempts; all other work waits, as for `ModelUnavailable`.
 
     Attributes:
       usage: Tokens that an extractor spent all the same, an `adkpg.facts.Usage`; None if unknown.

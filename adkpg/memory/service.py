@@ -607,7 +607,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """Returns once nothing waits for a vector: embeds what is free, waits for other workers.
 
         Failures are tried again as a worker would, so this may take as long as the embedder is
-        down. Memories that were given up (dead) are not waited for. A service without embedder
+        down. Dead letters are not waited for. A service without embedder
         returns immediately.
 
         Args:

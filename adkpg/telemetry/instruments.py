@@ -58,7 +58,9 @@ oldest = _meter.create_gauge(
     "adkpg.jobs.oldest", unit="s", description="For how long the first of it has been waiting."
 )
 dead = _meter.create_gauge(
-    "adkpg.jobs.dead", unit="{job}", description="Work of memories that was given up."
+    "adkpg.jobs.dead",
+    unit="{job}",
+    description="Dead letters: work of memories that failed too often.",
 )
 connections = _meter.create_gauge(
     "db.client.connection.count", unit="{connection}", description="Connections of the pool."

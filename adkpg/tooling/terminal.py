@@ -19,6 +19,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from adkpg.tooling.filled import filled
+
 _LEAST_ROOM = 30
 
 
@@ -67,6 +69,23 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[object]], *, full: bool
         line.append_text(last)
         line.rstrip()
         out.print(line, soft_wrap=True)
+
+
+def show_tables(
+    columns: Sequence[str], tables: Iterable[tuple[int, Sequence[object]]], *, full: bool = False
+) -> None:
+    """Prints those of the database's tables that hold rows, and how many others are empty.
+
+    Args:
+      columns: The headings.
+      tables: How many rows each holds, and what to print of it; the largest first.
+      full: As `show` takes it.
+    """
+    found, rest = filled(tables, lambda table: table[0])
+    if found:
+        show(columns, [row for _, row in found], full=full)
+    if rest is not None:
+        console().print(cell(rest))
 
 
 def _in_one_line(text: Text) -> Text:

@@ -296,11 +296,11 @@ async def test_two_settings_are_compared_by_hand(
     await memory.add_memory(app_name="app", user_id="ana", memories=notes)
     await page.goto(f"{address}/lab?app=app&user=ana")
     await page.get_by_label("Question").fill("where is the kitten?")
+    await expect(page.locator("select[name=b_mode]")).to_be_hidden()
     await page.get_by_label("two settings side by side").check()
-    await page.get_by_role("button", name="Search").click()
-    await expect(page.locator(".answers section")).to_have_count(2)
     await page.locator("select[name=b_mode]").select_option("text")
     await page.get_by_role("button", name="Search").click()
+    await expect(page.locator(".answers section")).to_have_count(2)
     found = await memory.search(
         app_name="app", user_id="ana", query="where is the kitten?", mode="text"
     )
@@ -351,6 +351,10 @@ async def test_pages_fit_a_phone_in_light_and_dark(
             box = await cure.bounding_box()
             assert box is not None
             assert box["width"] >= 200, "a command is read in lines, not in letters"
+        for pill in await page.locator(".changes .tag").all():
+            box = await pill.bounding_box()
+            assert box is not None
+            assert box["height"] < 25, "the word new is in one line"
     back = await page.evaluate("getComputedStyle(document.body).backgroundColor")
     lightness = sum(map(int, back.removeprefix("rgb(").removesuffix(")").split(",")))
     assert (lightness < 300) == (scheme == "dark")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,9 @@ def test_everything_comes_back_in_an_empty_database(
     written = adkpg("backup", str(file))
     assert (written.code, written.err) == (0, "")
     assert f"of revision {migrations.expected()}" in written.out
+    counts = [int(count) for count in re.findall(r"^\w+ +(\d+)$", written.out, re.MULTILINE)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] > 0, "empty tables are not listed"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     restored = adkpg("restore", str(file), "--database-url", empty, "--json")
     assert (restored.code, restored.err) == (0, "")

@@ -115,7 +115,10 @@ def test_forget_in_an_app_that_keeps_nothing_names_those_that_do(adkpg: Adkpg, l
     assert missed.err == "User alice is kept in other apps: app, other.\n"
     assert rows(lived, "alice") == before
     nobody = adkpg("forget", "--app", "app", "--user", "carol", "--yes")
-    assert (nobody.out, nobody.err) == ("Nothing is kept of user carol in app.\n", "")
+    assert nobody.out == "Nothing is kept of user carol in app.\n"
+    assert nobody.err == (
+        "No other app keeps anything of user carol; check how the id is spelled.\n"
+    )
 
 
 def test_forget_in_all_apps_leaves_nothing_anywhere(adkpg: Adkpg, lived: str) -> None:

@@ -23,12 +23,18 @@ def test_what_waits_and_how_large_tables_are_is_shown(adkpg: Adkpg, database_url
     assert (outcome.code, outcome.err) == (0, "")
     lines = [line.split() for line in outcome.out.splitlines() if line]
     assert lines[:3] == [
-        ["WORK", "WAITING", "FAILED", "DEAD"],
+        ["WORK", "WAITING", "FAILED", "DEAD", "LETTERS"],
         ["embed", "0", "0", "0"],
         ["extract", "0", "0", "0"],
     ]
     assert lines[3] == ["TABLE", "ROWS", "SIZE", "INDEXES"]
-    assert "adkpg_version" in {line[0] for line in lines}
+    *tables, (empty, *words) = lines[4:]
+    assert {"events", "sessions", "adkpg_version"} <= {line[0] for line in tables}
+    assert "memories" not in {line[0] for line in tables}
+    assert words == ["more", "tables", "are", "empty."]
+    known = json.loads(adkpg("stats", "--json", "--database-url", database_url).out)["tables"]
+    assert len(known) == len(tables) + int(empty)
+    assert {each["name"] for each in known if not each["rows"]} >= {"memories"}
 
 
 def test_what_is_counted_names_apps_and_users(adkpg: Adkpg, database_url: str) -> None:

@@ -68,6 +68,33 @@ async def test_hits_have_their_reasons(browser: Browser, memory: PgVectorMemoryS
         assert f"{idf:.3f}".rstrip("0").rstrip(".") in page
     for title in ("score", "words", "cosine", "relevance", "recency", "importance"):
         assert f'<th scope="row">{title}</th>' in page
+    rows = dict(re.findall(r'<th scope="row">(\w+)</th>(.*?)</tr>', page, re.DOTALL))
+    for title in ("recency", "importance"):
+        assert rows[title] == '<td></td><td class="n">\N{MULTIPLICATION SIGN}1</td>', "no bar"
+    for title in ("score", "words", "cosine", "relevance"):
+        assert "<svg" in rows[title]
+
+
+async def test_the_second_setting_is_there_before_it_is_asked_for(browser: Browser) -> None:
+    """A rule of the style sheet hides it until its box is ticked, without a script."""
+    page = await browser.text("/lab", **PLACE)
+    assert '<fieldset class="second"><legend>Setting B</legend>' in page
+    assert 'name="b_mode"' in page
+    styles = (HERE / "static" / "console.css").read_text("utf-8")
+    assert 'form:has([name="compare"]:not(:checked)) .second { display: none; }' in styles
+
+
+async def test_a_hit_that_the_app_shares_leads_to_it(
+    browser: Browser, memory: PgVectorMemoryService
+) -> None:
+    await memory.add_memory(app_name="app", user_id=None, memories=[entry("we sell zebras", "z")])
+    page = html.unescape(await browser.text("/lab", **PLACE, q="zebras"))
+    address = "/memory?app=app&user=ana&memory=z"
+    assert f'href="{address}"' in page
+    led = await browser.client.get(address)
+    assert (led.status_code, led.headers["location"]) == (303, "/memory?app=app&memory=z")
+    assert "we sell zebras" in await browser.text("/memory", app="app", memory="z")
+    assert (await browser.get("/memory", **PLACE, memory="zz")).status_code == 400
 
 
 class Judge:
@@ -181,7 +208,10 @@ async def test_what_was_left_out_has_its_rule(browser: Browser) -> None:
     )
     assert "is below min_relevance 0.9" in strict
     folded = html.unescape(await browser.text("/lab", **PLACE, q=QUERY))
-    assert "says the same as again" in folded
+    same = '<a href="/memory?app=app&user=ana&memory=again"><bdi>again</bdi></a>'
+    assert f"says the same as {same}" in folded
+    near = '<a href="/memory?app=app&user=ana&memory=basket"><bdi>basket</bdi></a>'
+    assert f"1 that says the same is folded into it: {near}</span>" in folded
     small = html.unescape(await browser.text("/lab", **PLACE, q=QUERY, a_max_tokens=9))
     assert "does not fit the budget of tokens" in small
 

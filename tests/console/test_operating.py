@@ -1,4 +1,4 @@
-"""Operations: what waits and what was given up, models, sizes, health, and the audit."""
+"""Operations: what waits, dead letters, models, sizes, health, and the audit."""
 
 import html
 from typing import Any
@@ -7,6 +7,7 @@ import asyncpg
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.audit import Audit
+from adkpg.tooling.operations import table_sizes
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry
 
@@ -35,7 +36,7 @@ async def test_dead_letters_have_their_error_and_are_retried(
     )
     page = await browser.text("/operations")
     assert page.count("the model is out") == 4
-    assert "<strong>4</strong><span>given up (embed)</span>" in page
+    assert "<strong>4</strong><span>dead letters (embed)</span>" in page
     form = await browser.token("/operations")
     place = {"app": "app", "user": "ana", "work": "embed"}
     answer = await browser.post("/operations/retry", form_token=form, **place, memory="two")
@@ -45,7 +46,7 @@ async def test_dead_letters_have_their_error_and_are_retried(
     assert await dead(connection) == ["one", "three"]
     await browser.post("/operations/retry-all", form_token=form, app="app", work="embed")
     assert await dead(connection) == []
-    assert "No job was given up" in await browser.text("/operations")
+    assert "No dead letters." in await browser.text("/operations")
     actions = [each.action for each in (await Audit(database).entries()).items]
     assert actions == ["retry_all", "retry", "retry"]
     wrong = await browser.post("/operations/retry", form_token=form, app="a", work="x", memory="m")
@@ -53,11 +54,14 @@ async def test_dead_letters_have_their_error_and_are_retried(
 
 
 async def test_sizes_are_shown_and_models_and_health_if_that_is_asked_for(
-    browser: Browser, memory: PgVectorMemoryService
+    browser: Browser, database: Database, memory: PgVectorMemoryService
 ) -> None:
     await memory.add_memory(**ANA, memories=[entry("my kitten", "one")])
     page = html.unescape(await browser.text("/operations"))
     assert "memory_<wbr>lexemes" in page
+    assert "memory_<wbr>provenance" not in page, "it is empty"
+    shown = page.split('<table class="sizes">')[1].count('<th scope="row">')
+    assert f"{len(await table_sizes(database)) - shown} more tables are empty." in page
     assert "Examine now" in page
     examined = await browser.text("/operations", examine=1)
     assert memory.embedder is not None

@@ -267,7 +267,8 @@ async def test_what_says_the_same_is_shown_and_goes_along(
     assert "Said again, 2 times" in page
     assert "Said again" not in await browser.text("/memory", **PLACE, memory="p")
     form = await browser.token("/memory", **PLACE, memory="m")
-    await browser.post("/memory/delete", form_token=form, **PLACE, memory="m")
+    gone = await browser.post("/memory/delete", form_token=form, **PLACE, memory="m")
+    assert "was deleted, with 2 repetitions of it." in gone.text
     assert [each.id for each in (await memory.list_memories(**ANA)).items] == ["p"]
 
 
@@ -277,8 +278,12 @@ async def test_a_memory_is_deleted(browser: Browser, memory: PgVectorMemoryServi
     form = await browser.token("/memory", **PLACE, memory="n")
     assert (await browser.post("/memory/delete", **PLACE, memory="n")).status_code == 403
     assert await memory.get_memory(**ANA, memory_id="n")
-    await browser.post("/memory/delete", form_token=form, **PLACE, memory="n")
+    gone = await browser.post("/memory/delete", form_token=form, **PLACE, memory="n")
+    assert "<h1>Deleted</h1>" in gone.text
+    assert "The memory <bdi>n</bdi> was deleted." in gone.text
     assert await memory.get_memory(**ANA, memory_id="n") is None
+    again = await browser.post("/memory/delete", form_token=form, **PLACE, memory="n")
+    assert "There was no memory <bdi>n</bdi> any more." in again.text
     assert (await browser.get("/memory", **PLACE, memory="n")).status_code == 400
     assert "of the app" in await browser.text("/person", app="app")
     await browser.post("/memory/delete", form_token=form, app="app", memory="w")
@@ -309,6 +314,9 @@ async def test_forgetting_shows_what_would_go_and_then_erases_it(
     form = await browser.token("/forget", **PLACE)
     unsure = await browser.post("/forget/now", form_token=form, **PLACE, again="an")
     assert unsure.status_code == 400
+    assert "This is not the person's id, so nothing was erased." in unsure.text
+    assert 'name="again"' in unsure.text
+    assert 'value="an" aria-invalid="true"' in unsure.text
     assert await rows_of(connection, "ana") == before
     done = await browser.post("/forget/now", form_token=form, **PLACE, again="ana")
     assert done.status_code == 200

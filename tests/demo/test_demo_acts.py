@@ -50,6 +50,8 @@ def test_the_whole_demo_on_the_embedded_server(demo: Demo, embedded_dir: Path) -
     assert "calls load_memory" in outcome.words
     assert outcome.words.count(f"assistant {ANSWER}") == 2, "load_memory, preload_memory"
     assert re.search(r"^memories +6 ", outcome.out, re.MULTILINE)
+    assert re.search(r"^\d+ more tables are empty\.$", outcome.out, re.MULTILINE)
+    assert not re.search(r"^\w+ +0 ", outcome.out, re.MULTILINE)
     assert not postmasters(embedded_dir), "no server is left behind"
 
     (shown,) = re.findall(r"^  (.* memory search .*)$", outcome.out, re.MULTILINE)

@@ -207,7 +207,7 @@ async def test_the_switch_waits_for_a_writer_that_rewrites_a_memory(
 async def test_jobs_of_the_old_model_end_where_the_new_vectors_are(
     models: Models, database: Database, connection: asyncpg.Connection
 ) -> None:
-    """What the old embedder had given up needs no second embedding by the new one."""
+    """Dead letters of the old embedder need no second embedding by the new one."""
     await remember(PgVectorMemoryService(database, embedder=ToyEmbedder("old")), "the kitten")
     picky = PgVectorMemoryService(database, embedder=PickyEmbedder("old"))
     await remember(picky, *TEXTS)

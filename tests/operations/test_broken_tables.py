@@ -253,7 +253,7 @@ async def test_dead_letters_are_a_failure_and_revived(
             await broken.embed_pending()
     found = await find(database, "queue")
     assert (found.status, found.cure) == ("failure", "adkpg worker --once --revive")
-    assert found.detail.startswith("1 jobs (embed) were given up: ")
+    assert found.detail.startswith("1 dead letter (embed): ")
     assert "no coffee" in found.detail
     assert await Jobs(database, work="embed").revive() == 1
     await memory.embed_pending()
@@ -274,7 +274,7 @@ async def test_work_that_waits_for_long_is_a_warning_and_done(
     assert (await find(database, "queue")).status == "ok"
 
 
-async def test_facts_that_wait_and_were_given_up_name_the_worker_that_extracts(
+async def test_facts_that_wait_and_dead_letters_name_the_worker_that_extracts(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
     script = Script()
@@ -295,6 +295,6 @@ async def test_facts_that_wait_and_were_given_up_name_the_worker_that_extracts(
         await facts.extract(**USER)
         found = await find(database, "queue")
         assert found.status == "failure"
-        assert "1 jobs (extract) were given up: " in found.detail
+        assert "1 dead letter (extract): " in found.detail
         assert found.cure is not None
         assert "adkpg worker --once --revive --extract MODEL" in found.cure

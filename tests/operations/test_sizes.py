@@ -17,6 +17,9 @@ async def test_tables_are_as_large_as_the_catalog_says(
     for turn in range(4):
         await sessions.append_event(session, said(f"turn {turn}"))
     await memory.add_memory(**USER, memories=[entry("tea"), entry("coffee")])
+    unseen = {each.name: each.rows for each in await table_sizes(database)}
+    assert min(unseen["events"], unseen["memories"]) >= 1, "as they have pages"
+    assert unseen["memory_provenance"] == 0
     await connection.execute("ANALYZE")
     found = await table_sizes(database)
     sizes = [each.bytes + each.index_bytes for each in found]

@@ -149,7 +149,7 @@ class Claims:
         Args:
           rows: As claimed.
           error: What happened; its text is kept.
-          refused: Whether the work itself was refused, which is given up after
+          refused: Whether the work itself was refused. It becomes a dead letter after
             ``ADKPG_JOB_MAX_ATTEMPTS``; a service that is down is asked for ever.
         """
         if rows:
@@ -179,7 +179,7 @@ class Claims:
             )
 
     async def waiting(self, *, app_name: str | None, model_id: int) -> Waiting:
-        """Returns what waits for a model, of an app or of all; nothing dead."""
+        """Returns what waits for a model, of an app or of all; no dead letters."""
         self._database.run.require_every_scope()
         row = await self._database.run.fetch_one(
             statements.select_waiting(work=self._work, of_app=app_name, model_id=model_id)

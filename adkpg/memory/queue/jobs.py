@@ -1,4 +1,4 @@
-"""Jobs: how much is still to be done with memories, and what was given up tried again."""
+"""Jobs: how much is still to be done with memories, and dead letters, which are tried again."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,7 +25,7 @@ class Backlog:
       work: ``embed`` or ``extract``.
       waiting: Work still to be done, failures included.
       failed: How many of those failed before.
-      dead: Work that was given up, until `revive`.
+      dead: Dead letters: work that failed too often, and waits for `revive`.
       error: One of the errors, if there are any.
     """
 
@@ -38,7 +38,7 @@ class Backlog:
 
 @dataclass(frozen=True)
 class DeadJob:
-    """Work that was given up.
+    """A dead letter: work that failed too often.
 
     Attributes:
       app_name: The app.
@@ -106,7 +106,7 @@ class Jobs:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[DeadJob]:
-        """Returns some of the work that was given up, with the error of each.
+        """Returns some of the dead letters, with the error of each.
 
         Args:
           app_name: An app's; None is every app's.
@@ -166,7 +166,7 @@ class Jobs:
         user_id: str | Users = Users.ALL,
         memory_id: str | None = None,
     ) -> int:
-        """Makes dead work due again, of those whom `backlog` counts; returns how much.
+        """Makes dead letters due again, of those whom `backlog` counts; returns how many.
 
         Args:
           app_name: An app's; None is every app's.

@@ -41,7 +41,7 @@ class Revived(TypedDict):
 
 
 class Dead(ScopeKey):
-    """A dead job, and its memory."""
+    """A dead letter, and its memory."""
 
     position: int
     memory_id: str
@@ -51,7 +51,7 @@ class Dead(ScopeKey):
 
 
 class Counted(TypedDict):
-    """How many jobs wait, how many of them failed before, and how many are dead."""
+    """How many jobs wait, how many of them failed before, and how many dead letters there are."""
 
     waiting: int
     failed: int
@@ -158,7 +158,7 @@ def put_back(
     refused: bool,
     max_attempts: int,
 ) -> Query[Nothing]:
-    """Gives claimed jobs back after a failure, to be tried later, or never if they are dead.
+    """Gives claimed jobs back after a failure, to be tried later, or as dead letters.
 
     A job that was claimed or queued again since is left alone. A job dies of the last attempt that
     was due: what is tried early, again and again, must not use up in seconds what is meant to last
@@ -191,14 +191,14 @@ def end(*, app_name: str, user_id: str, work: str, positions: list[int]) -> Quer
 
 @_sql.query()
 def revive(*, work: str, of_app: str | None, of_user: str | None) -> Query[Revived]:
-    """Makes dead jobs due again; null asks for those of all."""
+    """Makes dead letters due again; null asks for those of all."""
 
 
 @_sql.query()
 def revive_of_user(
     *, work: str, app_name: str, user_id: str, memory_id: str | None
 ) -> Query[Revived]:
-    """Makes dead jobs of a user of an app due again, or that of one memory."""
+    """Makes dead letters of a user of an app due again, or that of one memory."""
 
 
 @_sql.query()
@@ -212,14 +212,14 @@ def select_dead(
     after_position: int,
     limit: int,
 ) -> Query[Dead]:
-    """Reads a page of dead jobs, by app, user and position; null asks for those of all."""
+    """Reads a page of dead letters, by app, user and position; null asks for those of all."""
 
 
 @_sql.query()
 def select_dead_of_user(
     *, work: str, app_name: str, user_id: str, after_position: int, limit: int
 ) -> Query[Dead]:
-    """Reads a page of the dead jobs of a user of an app, by position."""
+    """Reads a page of the dead letters of a user of an app, by position."""
 
 
 @_sql.query()

@@ -14,7 +14,7 @@ from adkpg.tooling.cli.answers import say
 from adkpg.tooling.cli.connection import database_url, run
 from adkpg.tooling.cli.options import as_json
 from adkpg.tooling.cli.removal import ask, removes
-from adkpg.tooling.terminal import bar, show
+from adkpg.tooling.terminal import bar, show, show_tables
 
 if TYPE_CHECKING:
     from adkpg.tooling.backup.archive import Archive
@@ -124,12 +124,16 @@ def restore(
 
 
 def _show(rows: Mapping[str, int], there: Mapping[str, int] | None = None) -> None:
+    names = dict.fromkeys([*rows, *(there or ())])
+    most = {name: max(rows.get(name, 0), (there or {}).get(name, 0)) for name in names}
+    largest = sorted(names, key=lambda name: most[name], reverse=True)
     if there is None:
-        show(("TABLE", "ROWS"), rows.items())
+        show_tables(("TABLE", "ROWS"), [(most[name], (name, rows[name])) for name in largest])
         return
-    names = dict.fromkeys([*rows, *there])
-    table = [(name, there.get(name, ""), rows.get(name, "")) for name in names]
-    show(("TABLE", "THERE", "IN THE FILE"), table)
+    show_tables(
+        ("TABLE", "THERE", "IN THE FILE"),
+        [(most[name], (name, there.get(name, ""), rows.get(name, ""))) for name in largest],
+    )
 
 
 def _jsonable(revision: str, rows: Mapping[str, int]) -> dict[str, Any]:

@@ -87,9 +87,14 @@ def forget(
             ]
             if any(parts):
                 return parts
-            if not all_apps and (others := await kept(database)):
-                names = ", ".join(map(printable, others))
-                click.echo(f"User {printable(user_id)} is kept in other apps: {names}.", err=True)
+            if not all_apps:
+                who, names = printable(user_id), ", ".join(map(printable, await kept(database)))
+                click.echo(
+                    f"User {who} is kept in other apps: {names}."
+                    if names
+                    else f"No other app keeps anything of user {who}; check how the id is spelled.",
+                    err=True,
+                )
             return []
 
         return run(database_url, each_app)

@@ -55,7 +55,7 @@ _DONE: dict[WorkKind, str] = {"embed": "Embedded", "extract": "Drew facts from"}
     show_default=True,
     help="The address to answer them on; 0.0.0.0 for all.",
 )
-@click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
+@click.option("--revive", is_flag=True, help="Queue the dead letters again.")
 @as_json
 @connected
 async def worker(

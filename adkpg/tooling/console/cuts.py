@@ -22,11 +22,13 @@ class Cut:
       memory: The memory.
       rule: Which rule left it out, in words.
       score: What it would have had; None if that is not known.
+      other: The id of the memory that the rule is about, which is named after it.
     """
 
     memory: Memory
     rule: str
     score: float | None
+    other: str | None = None
 
 
 async def cuts(
@@ -67,7 +69,7 @@ async def cuts(
             known.add(each)
             near = await memory.get_memory(app_name=app_name, user_id=user_id, memory_id=each)
             if near is not None:
-                found.append(Cut(near, f"says the same as {hit.memory.id}", None))
+                found.append(Cut(near, "says the same as", None, hit.memory.id))
 
     for hit in hits:
         await folded(hit)
@@ -157,9 +159,7 @@ async def _dead(
             continue
         if words & set(text_of(each.content).casefold().split()):
             over = (
-                f"was superseded by {each.superseded_by}"
-                if each.superseded_by is not None
-                else f"ended at {each.expires_at}"
+                f"ended at {each.expires_at}" if each.superseded_by is None else "was superseded by"
             )
-            found.append(Cut(each, over, None))
+            found.append(Cut(each, over, None, each.superseded_by))
     return found

@@ -1,4 +1,4 @@
-"""Operating: what waits, what was given up, models, sizes, health, and who changed what."""
+"""Operating: what waits, dead letters, models, sizes, health, and who changed what."""
 
 from typing import Any, get_args
 
@@ -11,6 +11,7 @@ from adkpg.memory.queue.jobs import Jobs, WorkKind
 from adkpg.tooling import operations
 from adkpg.tooling.console import forms
 from adkpg.tooling.console.page import Console, back_to, everybody, form_of, person, query_of
+from adkpg.tooling.filled import filled
 
 _KINDS: tuple[WorkKind, ...] = get_args(WorkKind)
 
@@ -31,11 +32,12 @@ async def show(console: Console, request: Request) -> Response:
             "tables": await operations.table_sizes(console.database),
             "examination": await operations.examine(console.database) if examines else None,
         }
-    return console.page(request, "operations.html", **values)
+    tables, empty = filled(values["tables"], lambda table: table.rows)
+    return console.page(request, "operations.html", filled=tables, empty=empty, **values)
 
 
 async def retry(console: Console, request: Request) -> Response:
-    """Makes dead work due again: that of one memory."""
+    """Makes a dead letter due again: the work of one memory."""
     fields = form_of(request)
     work, memory_id = _kind(forms.required(fields, "work")), forms.required(fields, "memory")
     with person(fields) as (app_name, user_id):
@@ -51,7 +53,7 @@ async def retry(console: Console, request: Request) -> Response:
 
 
 async def retry_all(console: Console, request: Request) -> Response:
-    """Makes all dead work of an app due again."""
+    """Makes all dead letters of an app due again."""
     fields = form_of(request)
     work, app_name = _kind(forms.required(fields, "work")), forms.required(fields, "app")
     with everybody():

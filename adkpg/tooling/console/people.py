@@ -96,7 +96,7 @@ async def memory(console: Console, request: Request) -> Response:
     with person(fields) as (app_name, user_id):
         same = await console.memory.same_as(app_name=app_name, user_id=user_id, memory_id=memory_id)
         if not same:
-            raise InvalidInput(f"There is no memory {memory_id[:100]!r}; it may have been deleted.")
+            return await _memory_of_app(console, request, app_name, memory_id)
         found, *again = same
         history: list[Memory] = []
         provenance: tuple[Memory, ...] = ()
@@ -117,6 +117,23 @@ async def memory(console: Console, request: Request) -> Response:
         provenance=provenance,
         text_of=lambda each: text_of(each.content),
     )
+
+
+async def _memory_of_app(
+    console: Console, request: Request, app_name: str, memory_id: str
+) -> Response:
+    """Leads to a memory of the app itself: searches of its users find it too.
+
+    Raises:
+      InvalidInput: There is none.
+    """
+    with scope(app_name=app_name, user_id=None):
+        found = await console.memory.get_memory(
+            app_name=app_name, user_id=None, memory_id=memory_id
+        )
+    if found is None or "user" not in query_of(request):
+        raise InvalidInput(f"There is no memory {memory_id[:100]!r}; it may have been deleted.")
+    return back_to(request, "memory", app=app_name, memory=memory_id)
 
 
 async def update(console: Console, request: Request) -> Response:
@@ -153,12 +170,21 @@ async def update(console: Console, request: Request) -> Response:
 
 
 async def delete(console: Console, request: Request) -> Response:
-    """Deletes a memory."""
+    """Deletes a memory and its repetitions, and says how many went."""
     fields = form_of(request)
     memory_id = forms.required(fields, "memory")
     with person(fields) as (app_name, user_id), console.acting(request):
-        await console.memory.delete_memory(app_name=app_name, user_id=user_id, memory_id=memory_id)
-    return back_to(request, "person", app=app_name, user=user_id)
+        gone = await console.memory.delete_memory(
+            app_name=app_name, user_id=user_id, memory_id=memory_id
+        )
+    return console.page(
+        request,
+        "deleted.html",
+        app_name=app_name,
+        user_id=user_id,
+        memory_id=memory_id,
+        gone=len(gone),
+    )
 
 
 async def download(console: Console, request: Request) -> Response:
@@ -190,27 +216,39 @@ async def download(console: Console, request: Request) -> Response:
 
 async def preview(console: Console, request: Request) -> Response:
     """Shows what would go if a person were forgotten."""
-    fields = query_of(request)
-    forms.required(fields, "user")
-    with person(fields) as (app_name, user_id):
-        assert user_id is not None
-        erased = await forget(console.database, app_name=app_name, user_id=user_id, dry_run=True)
-    return console.page(
-        request, "forget.html", app_name=app_name, user_id=user_id, erased=erased, done=False
-    )
+    return await _forget(console, request, query_of(request), done=False)
 
 
 async def erase(console: Console, request: Request) -> Response:
-    """Forgets a person, whose id the form must repeat."""
+    """Forgets a person, whose id the form must repeat; shows the form again if it does not."""
     fields = form_of(request)
-    user_id = forms.required(fields, "user")
-    if fields.get("again", "") != user_id:
-        raise InvalidInput("The repeated id differs from the user's id; nothing was erased.")
-    app_name = forms.required(fields, "app")
+    again = fields.get("again", "")
+    done = again == forms.required(fields, "user")
+    return await _forget(console, request, fields, done=done, wrong=None if done else again)
+
+
+async def _forget(
+    console: Console,
+    request: Request,
+    fields: Mapping[str, str],
+    *,
+    done: bool,
+    wrong: str | None = None,
+) -> Response:
+    app_name, user_id = forms.required(fields, "app"), forms.required(fields, "user")
     with scope(app_name=app_name, user_id=user_id), console.acting(request):
-        erased = await forget(console.database, app_name=app_name, user_id=user_id)
+        erased = await forget(
+            console.database, app_name=app_name, user_id=user_id, dry_run=not done
+        )
     return console.page(
-        request, "forget.html", app_name=app_name, user_id=user_id, erased=erased, done=True
+        request,
+        "forget.html",
+        200 if wrong is None else 400,
+        app_name=app_name,
+        user_id=user_id,
+        erased=erased,
+        done=done,
+        again=wrong,
     )
 
 

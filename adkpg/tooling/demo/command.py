@@ -19,7 +19,7 @@ from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
 from adkpg.tooling.demo import process
 from adkpg.tooling.demo.act import FIRST_SESSION, Act
-from adkpg.tooling.demo.line import Checked, Line, Rows, Started
+from adkpg.tooling.demo.line import Checked, Ended, Line, Rows, Started
 from adkpg.tooling.demo.model import GEMINI_MODEL, OfflineModel, choose_model
 from adkpg.tooling.demo.rows import APP
 from adkpg.tooling.demo.screen import Screen
@@ -98,12 +98,17 @@ def acts(
 
 
 def _shown_while_waiting(screen: Screen, lines: Iterator[Line]) -> Iterator[Line]:
-    """Yields lines; until the first the screen says what is waited for."""
+    """Yields lines; until the first and after the last the screen says what is waited for."""
     with screen.waiting("a Python process starts"):
         first = next(lines, None)
     if first is not None:
         yield first
-        yield from lines
+        for line in lines:
+            if not isinstance(line, Ended):
+                yield line
+                continue
+            with screen.waiting("the process closes the database and ends"):
+                yield from lines
 
 
 def play(act: int, user_id: str, say: tuple[str, ...], ask: tuple[str, ...]) -> None:
@@ -122,6 +127,7 @@ def play(act: int, user_id: str, say: tuple[str, ...], ask: tuple[str, ...]) -> 
             story = _story(say, ask, memory.embedder)
             async for line in Act(database, sessions, memory, model, story, user_id).play(act):
                 click.echo(line.dump())
+            click.echo(Ended().dump())
 
     try:
         asyncio.run(played())

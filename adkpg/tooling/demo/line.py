@@ -22,6 +22,10 @@ class Started(Line):
     process_id: int
 
 
+class Ended(Line):
+    """The act is over, and its process closes what it opened."""
+
+
 class Opened(Line):
     """The session that the act begins or resumes, and how many events are stored of it."""
 

@@ -22,7 +22,7 @@ from adkpg.tooling.demo.line import (
     Started,
     State,
 )
-from adkpg.tooling.terminal import cell, show
+from adkpg.tooling.terminal import cell, show, show_tables
 
 
 class Screen:
@@ -79,8 +79,14 @@ class Screen:
 
     def rows(self, rows: Iterable[Rows]) -> None:
         """Prints what each table holds."""
-        columns = ("TABLE", "ROWS", "WHAT A ROW IS")
-        show(columns, [(row.table, row.count, row.comment) for row in rows], full=True)
+        show_tables(
+            ("TABLE", "ROWS", "WHAT A ROW IS"),
+            [
+                (row.count, (row.table, row.count, row.comment))
+                for row in sorted(rows, key=lambda row: row.count, reverse=True)
+            ],
+            full=True,
+        )
 
     def _searched(self, question: str, found: list[Found]) -> None:
         self.heading(f"What memory finds for: {question}")

@@ -25,7 +25,12 @@ ORDER BY c.relname;
 
 -- name: select_sizes
 SELECT c.relname AS name,
-  greatest(c.reltuples, pg_stat_get_live_tuples(c.oid), 0)::bigint AS rows,
+  -- No vacuum has looked at a table of -1 rows yet; one with pages is not shown as empty.
+  greatest(
+    c.reltuples,
+    pg_stat_get_live_tuples(c.oid),
+    CASE WHEN c.reltuples < 0 AND pg_relation_size(c.oid) > 0 THEN 1 ELSE 0 END
+  )::bigint AS rows,
   coalesce(pg_table_size(c.oid), 0) AS bytes,
   coalesce(pg_indexes_size(c.oid), 0) AS index_bytes
 FROM pg_class AS c

@@ -29,7 +29,7 @@ class AppFigures:
       files: Versions of files that agents saved.
       file_bytes: Size of these files, wherever they are.
       waiting: Work of memories that is still to be done.
-      dead: Work that was given up.
+      dead: Dead letters: work of memories that failed too often.
       new_sessions: Created within the span that was asked for.
       new_events: Said within it, in sessions that still exist.
       new_memories: Stored within it.
@@ -93,7 +93,8 @@ class TableFigures:
 
     Attributes:
       name: Without its schema.
-      rows: As the server's catalog estimates them.
+      rows: As the server's catalog estimates them; of a table that it has not looked at, 1 or more
+        if the table has any page.
       bytes: Size of the table with the values outside of its rows.
       index_bytes: Size of its indexes.
     """

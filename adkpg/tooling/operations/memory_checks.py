@@ -10,7 +10,7 @@ _LONGEST_WAIT_S = 600.0
 
 
 async def queue(database: Database) -> Finding:
-    """Whether work waits for long, or was given up."""
+    """Whether work waits for long, or there are dead letters."""
     verdict = Verdict("queue")
     waiting = 0
     database.run.require_every_scope()
@@ -20,7 +20,8 @@ async def queue(database: Database) -> Finding:
         if row["dead"]:
             verdict.add(
                 "failure",
-                f"{row['dead']} jobs ({row['work']}) were given up: {(row['error'] or '')[:200]}",
+                f"{row['dead']} dead {'letter' if row['dead'] == 1 else 'letters'} "
+                f"({row['work']}): {(row['error'] or '')[:200]}",
                 f"adkpg worker --once --revive{extract}",
             )
         if row["waiting"] and row["oldest_s"] > _LONGEST_WAIT_S:
@@ -30,7 +31,7 @@ async def queue(database: Database) -> Finding:
                 f"{row['oldest_s'] / 60:.0f} minutes",
                 f"adkpg worker{extract}",
             )
-    return verdict.finding(f"{waiting} wait, none for long; nothing was given up")
+    return verdict.finding(f"{waiting} wait, none for long; no dead letters")
 
 
 async def vectors(database: Database) -> Finding:

@@ -11,7 +11,7 @@ _sql = Queries(__file__)
 
 
 class Backlog(TypedDict):
-    """A kind of work: how much waits and was given up, for how long, and the last error.
+    """A kind of work: how much waits and for how long, the dead letters, and the last error.
 
     `error` is null if nothing failed.
     """

@@ -18,7 +18,7 @@ _KINDS = ("embed", "extract")
 
 @traced_function(on("memory_jobs"))
 async def report(database: Database) -> None:
-    """Sets the gauges of what waits, for how long, what was given up, and the pool's use.
+    """Sets the gauges of what waits and for how long, of dead letters, and of the pool's use.
 
     Args:
       database: Whose; of the running event loop's pool.

@@ -59,7 +59,7 @@ def config(
 @click.command()
 @any_app
 @whose(APP_WIDE, missing=ALL_USERS, user="The user's id, with --app.")
-@click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
+@click.option("--revive", is_flag=True, help="Queue the dead letters again.")
 @as_json
 @database_url
 def jobs(
@@ -72,7 +72,7 @@ def jobs(
     """Show the queues of work on memories.
 
     Memories wait to be embedded, and turns for facts to be drawn from them. WAITING includes those
-    that FAILED before and are retried; DEAD ones were given up.
+    that FAILED before and are retried. DEAD LETTERS failed too often and wait for --revive.
 
     \b
     Example:
@@ -98,7 +98,7 @@ def jobs(
         click.echo(f"Revived: {revived}.")
     answer(
         {"revived": revived, "jobs": [asdict(backlog) for backlog in backlogs]},
-        ("WORK", "WAITING", "FAILED", "DEAD", "ERROR"),
+        ("WORK", "WAITING", "FAILED", "DEAD LETTERS", "ERROR"),
         [(each.work, each.waiting, each.failed, each.dead, each.error or "") for each in backlogs],
         as_json=as_json,
         nothing="",

@@ -12,7 +12,7 @@ import click
 import adkpg.tooling
 from adkpg.tooling.cli.connection import database_url, run
 from adkpg.tooling.cli.options import MOST, as_json, span
-from adkpg.tooling.terminal import show
+from adkpg.tooling.terminal import show, show_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,8 +56,9 @@ def stats(
 ) -> None:
     """Print the waiting work and the sizes of tables.
 
-    Rows of tables are as Postgres' catalog estimates them. With --exact it also counts the rows of
-    apps and users, and reads the keys of all sessions and memories for it.
+    Rows of tables are as Postgres' catalog estimates them, and empty tables are not listed. With
+    --exact it also counts the rows of apps and users, and reads the keys of all sessions and
+    memories for it.
 
     \b
     Example:
@@ -98,14 +99,17 @@ def _jsonable(counted: Statistics | None) -> dict[str, Any]:
 
 def _print(backlogs: Iterable[Backlog], tables: Iterable[TableFigures]) -> None:
     show(
-        ("WORK", "WAITING", "FAILED", "DEAD"),
+        ("WORK", "WAITING", "FAILED", "DEAD LETTERS"),
         [(each.work, each.waiting, each.failed, each.dead) for each in backlogs],
     )
     click.echo()
     if tables:
-        show(
+        show_tables(
             ("TABLE", "ROWS", "SIZE", "INDEXES"),
-            [(each.name, each.rows, _size(each.bytes), _size(each.index_bytes)) for each in tables],
+            [
+                (each.rows, (each.name, each.rows, _size(each.bytes), _size(each.index_bytes)))
+                for each in tables
+            ],
         )
     else:
         click.echo("The tables are distributed; their sizes: SELECT * FROM citus_tables;")
@@ -134,7 +138,7 @@ def _print_counted(found: Statistics) -> None:
     )
     click.echo()
     show(
-        ("APP", "MEMORIES", "NEW", "VECTORS", "WAITING", "DEAD"),
+        ("APP", "MEMORIES", "NEW", "VECTORS", "WAITING", "DEAD LETTERS"),
         [
             (app.app_name, app.memories, app.new_memories, app.vectors, app.waiting, app.dead)
             for app in found.apps
