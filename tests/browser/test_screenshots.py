@@ -1,4 +1,4 @@
-"""Pictures of the console; `make screenshots` keeps those that the README shows."""
+"""Pictures of the console; `make screenshots` keeps those that README and the pages show."""
 
 import os
 import time
@@ -13,6 +13,7 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.embedding import LocalEmbedder
 from adkpg.facts import Add, Extraction, Facts, Supersede
 from adkpg.tooling.console import create_console
 from adkpg.tooling.evaluation import SavedQuestions
@@ -71,6 +72,12 @@ PAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "operations": ("/operations", {"examine": 1}),
     "audit": ("/audit", {}),
 }
+
+SHOWN = {
+    "session": PAGES["session"],
+    "lab": ("/lab", {"app": APP, "user": "ana", "q": "which means of transport suits her?"}),
+}
+"""What the documents show: the lab with a question that shares no word with its answer."""
 
 
 class Extractor:
@@ -201,29 +208,26 @@ async def story(
 async def test_pictures_are_taken_in_light_dark_and_on_a_phone(
     database: Database, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    embedder = DeterministicEmbedder(meanings=MEANINGS, dimensions=32)
-    memory = PgVectorMemoryService(database, embedder=embedder)
+    offline = DeterministicEmbedder(meanings=MEANINGS, dimensions=32)
+    memory = PgVectorMemoryService(database, embedder=LocalEmbedder() if KEPT else offline)
     await story(database, memory, connection)
     where = Path(KEPT) if KEPT else tmp_path
-    wanted = {"session", "lab"} if KEPT == "docs" else set(PAGES)
+    in_documents = KEPT == "docs"
+    schemes = {"light": (1200, 1020), "dark": (1200, 1020)} | (
+        {} if in_documents else {"phone": (390, 780)}
+    )
     async with served(create_console(database, memory=memory)) as address, chromium() as browser:
-        for scheme, width, height, names in (
-            ("light", 1200, 1180, wanted),
-            ("dark", 1200, 860, wanted if KEPT != "docs" else set()),
-            ("phone", 390, 780, wanted if KEPT != "docs" else set()),
-        ):
+        for scheme, (width, height) in schemes.items():
             context = await browser.new_context(
                 viewport={"width": width, "height": height},
                 color_scheme="dark" if scheme == "dark" else "light",
             )
             page = await context.new_page()
-            for name in sorted(names):
-                path, query = PAGES[name]
+            for name, (path, query) in (SHOWN if in_documents else PAGES).items():
                 answer = await page.goto(f"{address}{path}?{urlencode(query)}")
                 assert answer is not None
                 assert answer.status == 200
-                suffix = "" if KEPT == "docs" else f"-{scheme}"
-                picture = where / f"console-{name}{suffix}.png"
-                await page.screenshot(path=picture, full_page=KEPT != "docs")
+                picture = where / f"console-{name}{'' if scheme == 'light' else f'-{scheme}'}.png"
+                await page.screenshot(path=picture, full_page=not in_documents)
                 assert picture.stat().st_size > 10_000
             await context.close()
