@@ -3,8 +3,8 @@
     uvicorn --app-dir examples worker:app --port 8001
 
 `GET /ready` answers 200 while it can work, and 503 with the reason while it cannot. SIGTERM ends it
-once the running batches are done, which have five seconds. Run as many as you like. Where nothing
-asks for readiness, the command `adkpg worker` does the same.
+once the running batches are done, which have five seconds. Run as many as you like. The command
+`adkpg worker --health-port 8001` does the same, and answers `/livez` and `/readyz`.
 """
 
 import asyncio

@@ -96,9 +96,9 @@ def redact_secrets(text: str) -> str:
 
     Private keys in PEM, tokens (JWT, bearer, and those that begin as their issuer's do: ``sk-``,
     ``AKIA``, ``ghp_`` …), numbers of cards and IBANs (whose check digits are right), and passwords
-    in URLs. Also the word after the name of a password, PIN, key or token in some 30 languages:
+    in URLs. Also the word after the name of a password, PIN, key or token in 38 languages:
     ``password: …``, ``"api_key": "…"``, ``Mein Passwort ist hunter2``. In a sentence without a
-    colon it must hold a digit: no form tells that a word is a password.
+    colon it must hold a digit or a symbol: no form tells that a word is a password.
 
     Linear in the text's length. What it returns, it returns unchanged.
     """

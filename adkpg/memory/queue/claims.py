@@ -144,7 +144,8 @@ class Claims:
     async def fail(self, rows: Sequence[Any], error: Exception, *, refused: bool) -> None:
         """Gives work of one claim back after a failure.
 
-        It is due again after a delay that doubles with every attempt, up to ten minutes.
+        It is due again after a delay that doubles with every attempt that was refused, up to ten
+        minutes.
 
         Args:
           rows: As claimed.
