@@ -26,7 +26,7 @@ for arguments in json.loads(sys.argv[1]):
             codes.append(ended.code)
 print(json.dumps([codes, sorted(sys.modules)]))
 """
-LIGHT = ("adkpg.tooling.cli", "adkpg.tooling.terminal")
+LIGHT = ("adkpg.tooling.cli", "adkpg.tooling.filled", "adkpg.tooling.terminal")
 WING = "adkpg.tooling"
 """The package of what people run, which imports no room by itself."""
 OF_ADK = {"run"}
