@@ -51,12 +51,12 @@ class Settings(BaseSettings):
         default=None,
         description="The same database past a pooler, for migrations, distribution, indexes, "
         "backups and `watch_session`; on a cluster, its coordinator. By default they use "
-        "`database_url`.",
+        "ADKPG_DATABASE_URL.",
     )
     read_url: SecretStr | None = Field(
         default=None,
-        description="One or several standbys of `database_url`, which answer reads where they may. "
-        "They are never written to or migrated.",
+        description="One or several standbys of ADKPG_DATABASE_URL, which answer reads where "
+        "they may. They are never written to or migrated.",
     )
     read_lag_s: float = Field(
         default=5,
@@ -108,7 +108,8 @@ class Settings(BaseSettings):
         ge=0,
         description="How long a call is repeated after a fault that passes (docs/reliability.md "
         "lists them), in seconds; 0 repeats it once, if its connection was lost. By default, an "
-        "address that refuses and was never reached is tried for 6 s only.",
+        "address that refuses and was never reached is tried for 6 s, and commands at a terminal "
+        "try for 3 s.",
     )
     migration_timeout_s: float = Field(
         default=600,
@@ -191,8 +192,9 @@ class Settings(BaseSettings):
     tombstone_days: float = Field(
         default=30,
         gt=0,
-        description="Days that the mark of a deleted memory stays if its event is not stored, "
-        "counted from the session's deletion or from when the event was last given to memory.",
+        description="Days that adkpg remembers that a memory was deleted after its event is gone, "
+        "so that adding the event again does not bring it back. They count from the session's "
+        "deletion, or from when the event was last given to memory.",
     )
     audit_days: float = Field(
         default=365,
@@ -243,8 +245,8 @@ class Settings(BaseSettings):
         default=8,
         ge=1,
         le=250,
-        description="Largest state of a session, of a user and of an app, with all that was ever "
-        "put there, in megabytes before Postgres compresses it.",
+        description="Largest state of a session, of a user and of an app, with all its keys, "
+        "in megabytes before Postgres compresses it.",
     )
     app_state_writers: Literal["users", "app"] | None = Field(
         default=None,

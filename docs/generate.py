@@ -107,7 +107,8 @@ def settings() -> str:
             "# Settings\n",
             "adkpg reads the environment when a `Database` or `Settings` is made. Arguments given",
             "in code win. An empty variable counts as none. A value that cannot work is an error",
-            "that names the variable.\n",
+            "that names the variable, never its value. `adkpg console` also reads",
+            "[`ADKPG_CONSOLE_TOKEN`](console.md).\n",
             *rows,
             "",
         ]

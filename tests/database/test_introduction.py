@@ -41,7 +41,7 @@ async def test_one_line_says_where_and_with_what(
         "Postgres {}.{}".format(*divmod(found.postgres, 10_000)),
         f"pgvector {found.pgvector}",
         f"embedder {ToyEmbedder().model} ({ToyEmbedder().dimensions})",
-        "at most 4 connections per event loop",
+        "remembering off, at most 4 connections per event loop",
     ):
         assert part in said[0]
 

@@ -156,9 +156,9 @@ async def tidy(database: adkpg.Database, *, take_over_files: bool, as_json: bool
     """Erase data that has expired or is no longer needed.
 
     It erases expired sessions, memories and results of invocations, old marks of deleted memories
-    (ADKPG_TOMBSTONE_DAYS), old entries of the audit (ADKPG_AUDIT_DAYS) and old tasks of A2A
-    (ADKPG_TASK_DAYS). It does not ask. Workers do the same every ten minutes; without one, run this
-    regularly.
+    (ADKPG_TOMBSTONE_DAYS), old entries of the audit (ADKPG_AUDIT_DAYS), old tasks of A2A
+    (ADKPG_TASK_DAYS) and objects of deleted files. It does not ask. Workers do the same every ten
+    minutes; without one, run this regularly.
 
     \b
     Example:

@@ -129,7 +129,8 @@ async def activate(
 ) -> None:
     """Search an app with another model from now on.
 
-    The model must have a vector of every memory, as the previous model has after `adkpg reembed`.
+    Without --force, the model must have a vector of every memory. The previous model has them after
+    `adkpg reembed`, so you can go back.
 
     \b
     Example:

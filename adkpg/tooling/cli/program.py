@@ -78,7 +78,10 @@ Conventions:
                      removes without a question, --dry-run only shows. Without
                      a terminal to ask on, only --yes removes.
   exit codes         0: done. 1: failed, with one sentence on standard error.
-                     2: wrong usage.
+                     2: wrong usage, or a value is refused.
+  retries            If the database is away, a command tries for 3 s, or
+                     for ADKPG_RETRY_TIMEOUT_S if set. Commands that serve
+                     or run agents try for 30 s.
 """,
 )
 @click.version_option(adkpg.__version__, package_name="adkpg")

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 def removes(command: Command) -> Command:
     """Adds the options that `Removal.carry_out` takes."""
-    dry_run = click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
+    dry_run = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
     yes = click.option("--yes", is_flag=True, help="Remove without a question.")
     return dry_run(yes(as_json(command)))
 

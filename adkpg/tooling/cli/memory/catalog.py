@@ -97,7 +97,7 @@ def delete(
 ) -> None:
     """Delete memories by id, by filters, or a document.
 
-    An id also deletes the memories that say the same, which a search shows as one hit with it.
+    A search shows memories that say the same as one hit. Deleting one by its id deletes them all.
     Filters delete only the memories that they find, expired ones included. Facts and summaries that
     were drawn from a deleted memory are deleted with it. Adding a session again does not bring its
     deleted memories back.

@@ -41,7 +41,8 @@ _SURROUNDING = ('{"type":"export"', '{"type":"end"', '{"type":"user_state"')
 @click.option(
     "--no-objects",
     is_flag=True,
-    help="Only name files in the object store, for a database that takes the store over.",
+    help="Write only the names of files in the object store, not their bytes, for a database "
+    "that takes over the store.",
 )
 @as_json
 @connected
